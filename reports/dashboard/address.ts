@@ -14,7 +14,7 @@ import {
   priceBoundOf,
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
-import type { PriceBook } from '../../trials/prices/book.ts'
+import { type PriceBook, soldAs } from '../../trials/prices/book.ts'
 import type { DashboardExperiment } from './data.ts'
 import { asMeasured, type WhatIf } from './ranking.ts'
 
@@ -125,11 +125,12 @@ function objectiveAsked(
 }
 
 /** Names of prices that can be edited → $ per hour. */
-const rowsOf = ({ vcpu, memoryGiB, gpus }: PriceBook): Map<string, number> =>
+const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
   new Map([
     ['vCPU', vcpu.perHour],
     ['GiB', memoryGiB.perHour],
-    ...Object.entries(gpus).map(([gpu, { perHour }]) => [gpu, perHour] as const),
+    ...(instances?.map(({ name, perHour }) => [name, perHour] as const) ??
+      Object.entries(gpus).map(([gpu, { perHour }]) => [gpu, perHour] as const)),
   ])
 
 function pricesAsked(words: URLSearchParams, own: PriceBook, refused: string[]): PriceBook {
@@ -144,10 +145,15 @@ function pricesAsked(words: URLSearchParams, own: PriceBook, refused: string[]):
   return prices
 }
 
-/** A price book with one price edited: of 'vCPU', 'GiB' memory, or a GPU. */
+/** A price book with one price edited: of 'vCPU', 'GiB' memory, a GPU, or an instance where GPUs are sold as those. */
 export function withPrice(prices: PriceBook, name: string, perHour: number): PriceBook {
   const edited = { perHour, source: 'edited in the dashboard' }
   if (name === 'vCPU') return { ...prices, vcpu: edited }
   if (name === 'GiB') return { ...prices, memoryGiB: edited }
+  if (prices.instances !== undefined)
+    return soldAs(
+      prices.instances.map((instance) => (instance.name === name ? { ...instance, ...edited } : instance)),
+      prices,
+    )
   return { ...prices, gpus: { ...prices.gpus, [name]: edited } }
 }

@@ -4,6 +4,7 @@ import { limitsOf, withLimit } from '../../profiler/slo.ts'
 import { demandOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
+import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { times } from '../format.ts'
@@ -294,6 +295,17 @@ describe('the address is the question', () => {
         },
       ),
     )
+  })
+
+  test('where GPUs are sold as instances, an instance’s price is what can be edited', () => {
+    const own = { ...experiment, prices: parsePriceBook('instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2}}', 'mine.yaml') }
+    const prices = withPrice(own.prices, 'box', 3)
+    expect(prices.instances).toMatchObject([{ name: 'box', perHour: 3 }])
+    expect(prices.gpus.T4!.perHour).toBe(3)
+    const { refused, whatIf } = askedBy(addressOf({ whatIf: { ...asMeasured(own), prices } }, own), own)
+    expect(refused).toEqual([])
+    expect(whatIf.prices.instances).toEqual(prices.instances)
+    expect(askedBy('?price.T4=1', own).refused).toEqual(['price.T4=1'])
   })
 
   test('the own question has the shortest address, and what cannot be asked is named and left', () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { replicasFor } from '../../search/objective.ts'
 import { instances } from '../../trials/prices/instances.ts'
+import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import {
   DemandError,
   demandPatterns,
@@ -17,7 +18,7 @@ import {
 } from './demand.ts'
 import { replicasThatKeep } from './fleet.ts'
 import { type PlanInput, type PlanUnit, planCapacity } from './plan-capacity.ts'
-import { breakEven, cloudCosts, hoursPerMonth, replicasForZones, replicasPerInstance } from './plan-costs.ts'
+import { breakEven, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
 
 const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
 const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = {}): PlanUnit => ({
@@ -52,6 +53,14 @@ describe('the published example', () => {
 
   test('100 req/s at 2 req/s per instance of $3.06 an hour is $110,160 for a month of 30 days', () => {
     expect(plan(2).months[0]).toMatchObject({ replicas: 50, staticPerMonth: 110_160 })
+  })
+
+  test('of a list that sells whole instances of four replicas, a fleet of nine pays three of them', () => {
+    const list = { name: 'whole', currency: 'USD', perHour: 1, fleetPerHour: (n: number) => Math.ceil(n / 4) * 4 }
+    const { units, breakEven: best } = planCapacity(input({ units: [unit(12, 1, { prices: [list] })] }))
+    expect(units[0]!.months[0]).toMatchObject({ replicas: 9, staticPerMonth: 12 * 720, withSparePerMonth: 12 * 720 })
+    expect(units[0]).toMatchObject({ zonePerMonth: 16 * 720, byPriceList: [{ name: 'whole', perMonth: 12 * 720 }] })
+    expect(best[0]!.pricePerHour).toBe(4)
   })
 
   test('at 12 req/s per instance it becomes 9 instances and $19,828.80', () => {

@@ -15,7 +15,10 @@ import { type FleetUnit, shareOver } from './replica.ts'
 interface PriceList {
   readonly name: string
   readonly currency: string
+  /** One replica, or its part of the instance that it is on. */
   readonly perHour: number
+  /** Of a list that sells whole instances: those that hold so many replicas. */
+  readonly fleetPerHour?: (replicas: number) => number
 }
 
 export interface PlanUnit extends FleetUnit {
@@ -133,7 +136,10 @@ export function planCapacity(input: PlanInput): Plan {
   const rank = ({ unit, months }: UnitPlan) => (unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth)
   const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
-  const rivals = input.units.map((u) => ({ label: u.label, capacityRps: u.capacityRps, pricePerHour: u.prices[0]!.perHour }))
+  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => {
+    const { perHour: pricePerHour, fleetPerHour } = first!
+    return { label, capacityRps, pricePerHour, fleetPerHour }
+  })
   return {
     demand: input.demand,
     input,
@@ -160,10 +166,16 @@ function check({ units, headroom, months, growthPerMonth, zones, minReplicas, ex
 /** Rounding errors of products such as 50 × 3.06 × 720 are no money. */
 const cents = (dollars: number): number => Math.round(dollars * 1e6) / 1e6
 
+/** What a price list asks for a fleet, per hour. */
+const perHourOf = ({ perHour, fleetPerHour }: PriceList, replicas: number): number => fleetPerHour?.(replicas) ?? replicas * perHour
+
+const fleetPerMonth = (list: PriceList, replicas: number): number => cents(perHourOf(list, replicas) * hoursPerMonth)
+
 const monthDemand = (input: PlanInput, month: number): Demand => scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
 
 function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
+  const fleet = (replicas: number) => fleetPerMonth(unit.prices[0]!, replicas)
   const months = Array.from({ length: input.months }, (_, i): MonthPlan => {
     const demand = monthDemand(input, i + 1)
     const kept = replicasThatKeep(unit, demand, input.headroom, input.surroundings)
@@ -180,11 +192,11 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
       ...(unit.curve && shareOver(unit, peakOf(demand) / replicas) < 1
         ? { sloMsAtPeak: latencyAt(unit.curve, peakOf(demand) / replicas) }
         : {}),
-      staticPerMonth: cents(replicas * perMonth),
-      withSparePerMonth: cents((replicas + 1) * perMonth),
+      staticPerMonth: fleet(replicas),
+      withSparePerMonth: fleet(replicas + 1),
       autoscaled,
       autoscaledPerMonth: cents(autoscaled.meanReplicas * perMonth),
-      ...(unit.tokens && tokensOf(unit.tokens, meanOf(demand), replicas * perMonth)),
+      ...(unit.tokens && tokensOf(unit.tokens, meanOf(demand), fleet(replicas))),
     }
   })
   const { replicas } = months[0]!
@@ -196,14 +208,10 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
     months,
     staticTotal: total((m) => m.staticPerMonth),
     autoscaledTotal: total((m) => m.autoscaledPerMonth),
-    byPriceList: unit.prices.map(({ name, currency, perHour }) => ({
-      name,
-      currency,
-      perMonth: cents(replicas * perHour * hoursPerMonth),
-    })),
+    byPriceList: unit.prices.map((list) => ({ name: list.name, currency: list.currency, perMonth: fleetPerMonth(list, replicas) })),
     clouds: cloudCosts(unit.resources, replicas),
     zoneReplicas,
-    zonePerMonth: cents(zoneReplicas * perMonth),
+    zonePerMonth: fleet(zoneReplicas),
     ...(whole === undefined ? {} : { sharingSavesPerMonth: cents(replicas * (whole - unit.prices[0]!.perHour) * hoursPerMonth) }),
   }
 }
@@ -258,7 +266,7 @@ function existingFleet(input: PlanInput, { trial, replicas }: { trial: number; r
     carriesRps: all * (1 - input.headroom),
     atMostRps: all,
     withOneLostRps: (replicas - 1) * unit.capacityRps,
-    perMonth: cents(replicas * unit.prices[0]!.perHour * hoursPerMonth),
+    perMonth: fleetPerMonth(unit.prices[0]!, replicas),
     underDemand: Array.from({ length: input.months }, (_, i) => ({
       month: i + 1,
       outcome: staticFleet(unit, monthDemand(input, i + 1), replicas, input.surroundings),

@@ -2,18 +2,11 @@
 
 import { replicasFor } from '../../search/objective.ts'
 import { type Instance, instances } from '../../trials/prices/instances.ts'
+import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import type { Resources } from '../../trials/resources.ts'
 
 /** A month of 30 days, as the published examples count. */
 export const hoursPerMonth = 720
-
-/** How many replicas fit on an instance, by GPU share, cores and memory, none kept back for the system. */
-export function replicasPerInstance(resources: Resources, instance: Instance): number {
-  const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
-  if (gpu !== instance.gpu) return 0
-  const byGpu = gpuShare < 1 ? (gpus > 1 ? 0 : instance.gpus * Math.floor(1 / gpuShare + 1e-9)) : Math.floor(instance.gpus / gpus)
-  return Math.min(byGpu, Math.floor(instance.vcpus / cpuCores), Math.floor((instance.memoryGiB * 1024) / memoryMiB))
-}
 
 export interface CloudCost {
   readonly cloud: Instance['cloud']
@@ -49,6 +42,8 @@ interface Rival {
   readonly label: string
   readonly capacityRps: number
   readonly pricePerHour: number
+  /** So many replicas, where that is not their number times the price of one. */
+  readonly fleetPerHour?: (replicas: number) => number
 }
 
 /** From this demand on (and up to the next entry's) `label` is the cheapest. */
@@ -73,7 +68,10 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
   }
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
-    const price = (r: Rival) => replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, r.capacityRps) * r.pricePerHour
+    const price = ({ capacityRps, pricePerHour, fleetPerHour }: Rival) => {
+      const replicas = replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, capacityRps)
+      return fleetPerHour?.(replicas) ?? replicas * pricePerHour
+    }
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {
       if (!best) return r

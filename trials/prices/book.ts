@@ -1,5 +1,6 @@
 /** What resources cost per hour, and where the figures come from. */
 import type { Resources } from '../resources.ts'
+import { cheapestFleet, cheapestPlace, type SoldInstance } from './whole-instances.ts'
 
 export interface Price {
   /** Per hour, in the book's currency. */
@@ -9,10 +10,12 @@ export interface Price {
 export interface PriceBook {
   readonly name: string
   readonly currency: string
-  /** By catalogue name; the whole GPU without the cores and memory around it. */
+  /** By catalogue name; the whole GPU without the cores and memory around it, or with them where `instances` are sold. */
   readonly gpus: Readonly<Record<string, Price>>
   readonly vcpu: Price
   readonly memoryGiB: Price
+  /** GPUs are sold as these alone, with their cores and memory; the rates above are for what holds no GPU. */
+  readonly instances?: readonly SoldInstance[]
 }
 
 export class PriceError extends Error {
@@ -20,10 +23,10 @@ export class PriceError extends Error {
   readonly exitCode = 2
 
   constructor(
-    message: string,
+    readonly problem: string,
     readonly hint?: string,
   ) {
-    super(hint === undefined ? message : `${message}; ${hint}`)
+    super(hint === undefined ? problem : `${problem}; ${hint}`)
     this.name = 'PriceError'
   }
 }
@@ -62,18 +65,48 @@ export const defaultPriceBook: PriceBook = {
   },
 }
 
+/** The same rates, GPUs by the cheapest of these instances over its GPUs, cores and memory included. */
+export function soldAs(instances: readonly SoldInstance[], rates: Omit<PriceBook, 'gpus' | 'instances'>): PriceBook {
+  const gpus: Record<string, Price> = {}
+  for (const { name, gpu, gpus: held, perHour, source } of instances) {
+    const each = perHour / held
+    if (each < (gpus[gpu]?.perHour ?? Number.POSITIVE_INFINITY))
+      gpus[gpu] = { perHour: each, source: `${name}, ${source}, cores and memory included` }
+  }
+  return { ...rates, gpus, instances }
+}
+
 /**
- * Price of one replica per hour = GPU price × share × GPUs + cores × vCPU price + memory × GiB price.
- * @throws PriceError when the book has no price for the GPU.
+ * Price of one replica per hour = GPU price × share × GPUs + cores × vCPU price + memory × GiB price; where GPUs are sold as instances, that of
+ * the instance on which its part costs least, over the replicas that it holds.
+ * @throws PriceError when the book has no price for the GPU, or no instance that holds the replica.
  */
 export function pricePerHour(resources: Resources, book: PriceBook): number {
   const base = resources.cpuCores * book.vcpu.perHour + (resources.memoryMiB / 1024) * book.memoryGiB.perHour
   if (resources.gpu === undefined) return base
   const price = book.gpus[resources.gpu]
   if (price === undefined)
-    throw new PriceError(
-      `the price book '${book.name}' has no price for the GPU ${resources.gpu}`,
-      `it has ${Object.keys(book.gpus).join(', ')}; give one with --prices FILE:  gpus: { ${resources.gpu}: 1.20 }`,
-    )
+    throw new PriceError(`the price book '${book.name}' has no price for the GPU ${resources.gpu}`, unpricedHint(resources.gpu, book))
+  if (book.instances !== undefined) return (cheapestPlace(resources, book.instances) ?? noInstance(resources, book)).perHour
   return base + price.perHour * resources.gpuShare * resources.gpus
+}
+
+/** What a fleet costs per hour: its replicas, or the whole instances that hold them. @throws as `pricePerHour` */
+export function fleetPerHour(resources: Resources, replicas: number, book: PriceBook): number {
+  if (book.instances === undefined || resources.gpu === undefined) return replicas * pricePerHour(resources, book)
+  return (cheapestFleet(resources, replicas, book.instances) ?? noInstance(resources, book)).perHour
+}
+
+/** How to give the price that a book has not. */
+export const unpricedHint = (gpu: string, { gpus, instances }: PriceBook): string =>
+  `it has ${Object.keys(gpus).join(', ')}; give one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
+
+const instanceLine = (gpu: string) => `instances: {NAME: {gpu: ${gpu}, gpus: 8, vcpus: 96, memoryGiB: 768, price: 12.50}}`
+
+function noInstance({ cpuCores, memoryMiB, gpu, gpus }: Resources, { name, instances = [] }: PriceBook): never {
+  const shapes = instances.filter((i) => i.gpu === gpu).map((i) => `${i.name} (${i.gpus} x ${gpu}, ${i.vcpus} cores, ${i.memoryGiB} GiB)`)
+  throw new PriceError(
+    `no instance of '${name}' holds ${gpus} x ${gpu} with ${cpuCores} cores and ${Number((memoryMiB / 1024).toFixed(1))} GiB`,
+    `it sells ${shapes.join(', ') || `none with a ${gpu}`}; ask for less, or give your own with --prices FILE:  ${instanceLine(String(gpu))}`,
+  )
 }

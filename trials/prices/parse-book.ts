@@ -3,10 +3,23 @@ import { z } from 'zod'
 import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
 import { parseYaml } from '../yaml.ts'
-import { defaultPriceBook, type Price, type PriceBook } from './book.ts'
+import { defaultPriceBook, type Price, type PriceBook, soldAs } from './book.ts'
 import { providerBook, providerNames } from './providers.ts'
+import type { SoldInstance } from './whole-instances.ts'
 
 const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
+
+const above = z.number('expected a number above 0').positive('expected a number above 0')
+const count = z.int('expected a whole number of 1 or more').min(1, 'expected a whole number of 1 or more')
+
+function checkGpu(name: string, path: string[], context: z.RefinementCtx, ownGpus: readonly Gpu[]): void {
+  try {
+    findGpu(name, ownGpus)
+  } catch (error) {
+    if (!(error instanceof DeviceModelError)) throw error
+    context.addIssue({ code: 'custom', path, message: error.message, input: undefined })
+  }
+}
 
 const bookSchema = (ownGpus: readonly Gpu[]) =>
   z.strictObject({
@@ -19,15 +32,15 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .record(z.string(), perHour)
       .default({})
       .superRefine((gpus, context) => {
-        for (const name of Object.keys(gpus)) {
-          try {
-            findGpu(name, ownGpus)
-          } catch (error) {
-            if (!(error instanceof DeviceModelError)) throw error
-            context.addIssue({ code: 'custom', path: [name], message: error.message, input: undefined })
-          }
-        }
+        for (const name of Object.keys(gpus)) checkGpu(name, [name], context, ownGpus)
       }),
+    /** GPUs are sold as these alone: with the list's own where it starts from a provider's instances. */
+    instances: z
+      .record(z.string(), z.strictObject({ gpu: z.string(), gpus: count.default(1), vcpus: above, memoryGiB: above, price: perHour }))
+      .superRefine((instances, context) => {
+        for (const [name, { gpu }] of Object.entries(instances)) checkGpu(gpu, [name, 'gpu'], context, ownGpus)
+      })
+      .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
   })
@@ -38,6 +51,14 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
  */
 export function parsePriceBook(text: string, fileName: string, ownGpus: readonly Gpu[] = []): PriceBook {
   const schema = bookSchema(ownGpus).superRefine((book, context) => {
+    const sold = book.instances !== undefined || providerBook(book.extends)?.instances !== undefined
+    if (sold && Object.keys(book.gpus).length > 0)
+      context.addIssue({
+        code: 'custom',
+        path: ['gpus'],
+        message: 'GPUs are sold as instances here: give the price of the instance, or leave the instances out',
+        input: undefined,
+      })
     if (book.extends !== 'nothing') {
       if (book.currency !== undefined && book.currency !== defaultPriceBook.currency)
         context.addIssue({
@@ -57,11 +78,16 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
   const source = book.source ?? fileName
   const priced = (value: number): Price => ({ perHour: value, source })
   const own = Object.fromEntries(Object.entries(book.gpus).map(([name, value]) => [findGpu(name, ownGpus).name, priced(value)]))
-  return {
+  const rates = {
     name: book.name ?? fileName,
     currency: book.currency ?? defaultPriceBook.currency,
-    gpus: book.extends === 'nothing' ? own : { ...base.gpus, ...own },
     vcpu: book.vcpu === undefined ? base.vcpu : priced(book.vcpu),
     memoryGiB: book.memoryGiB === undefined ? base.memoryGiB : priced(book.memoryGiB),
   }
+  const sold = Object.entries(book.instances ?? {}).map(
+    ([name, { gpu, price, ...shape }]): SoldInstance => ({ name, gpu: findGpu(gpu, ownGpus).name, ...shape, perHour: price, source }),
+  )
+  if (book.instances !== undefined || base.instances !== undefined)
+    return soldAs([...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)), ...sold], rates)
+  return { ...rates, gpus: book.extends === 'nothing' ? own : { ...base.gpus, ...own } }
 }

@@ -1,10 +1,12 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
-import { defaultPriceBook, pricePerHour } from './book.ts'
+import { defaultPriceBook, fleetPerHour, pricePerHour } from './book.ts'
 import { instanceNamed, instances, listedAt } from './instances.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
+import { cheapestFleet, cheapestPlace } from './whole-instances.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
@@ -97,6 +99,7 @@ test('every mistake is told at once, with its line', () => {
 test('one table: the instance that a GPU’s price is from comes back from its GPUs, cores and memory', () => {
   for (const provider of providerNames) {
     const book = providerBook(provider)!
+    if (book.instances !== undefined) continue
     const sold = Object.entries(book.gpus).filter(([, { source }]) => !source.startsWith('accelerator'))
     expect(sold.length, provider).toBeGreaterThan(2)
     for (const [gpu, { source }] of sold) {
@@ -157,4 +160,79 @@ test('prices that nobody lists are asked of the user, by the provider that the f
   )
   expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: no dated list/)
   for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml']) expect(unknownRatesHint(name)).toBeUndefined()
+})
+
+test('one core and an H100 cost the instance that has an H100, whole or shared', () => {
+  const book = providerBook('aws-instances')!
+  const whole = resourcesOf({ cpuCores: 1, memoryMiB: 4096, gpu: 'H100' })
+  expect(pricePerHour(whole, book)).toBe(6.88)
+  expect(cheapestPlace(whole, book.instances!)).toMatchObject({ instance: { name: 'p5.4xlarge' }, replicasEach: 1 })
+  // Quarters share one while its 16 cores go round: four of 4 cores, three of 5, ...
+  const quarter = (cpuCores: number) => resourcesOf({ cpuCores, memoryMiB: 4096, gpu: 'H100', gpuMemoryPercent: 25 })
+  expect(pricePerHour(quarter(4), book)).toBeCloseTo(6.88 / 4, 12)
+  // ... and of eight GPUs with 192 cores 32 of 6, at the same price for each GPU.
+  expect(pricePerHour(quarter(6), book)).toBeCloseTo(55.04 / 32, 12)
+  expect(cheapestFleet(quarter(6), 3, book.instances!)).toMatchObject({ instance: { name: 'p5.4xlarge' }, count: 2, perHour: 13.76 })
+  // Seven slices on each.
+  expect(pricePerHour(resourcesOf({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(6.88 / 7, 12)
+  // Without a GPU cores and memory have the provider's own rates.
+  expect(pricePerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(2 * 0.033 + 4 * 0.00375, 12)
+  expect(fleetPerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), 3, book)).toBeCloseTo(3 * (2 * 0.033 + 4 * 0.00375), 12)
+})
+
+test('fleets on instances: whole ones, never below the part of a replica or of the GPU, and more replicas never cost less', () => {
+  const share = fc.constantFrom(100, 50, 25, 20, 10)
+  const names = providerNames.filter((name) => providerBook(name)!.instances !== undefined)
+  expect(names).toEqual(['aws-instances', 'aws-reserved-instances', 'gcp-instances', 'azure-instances'])
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...names),
+      fc.nat(),
+      fc.record({ cpuCores: fc.integer({ min: 1, max: 4 }), gib: fc.integer({ min: 1, max: 14 }), gpuMemoryPercent: share }),
+      fc.integer({ min: 1, max: 60 }),
+      (name, nth, { cpuCores, gib, gpuMemoryPercent }, replicas) => {
+        const book = providerBook(name)!
+        const { gpu } = book.instances![nth % book.instances!.length]!
+        const resources = resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024, gpuMemoryPercent })
+        const one = pricePerHour(resources, book)
+        const fleet = fleetPerHour(resources, replicas, book)
+        expect(one).toBeGreaterThanOrEqual(book.gpus[gpu]!.perHour * resources.gpuShare - 1e-9)
+        expect(fleet).toBeGreaterThanOrEqual(replicas * one - 1e-9)
+        expect(fleetPerHour(resources, replicas + 1, book)).toBeGreaterThanOrEqual(fleet - 1e-9)
+        const { count, replicasEach, instance } = cheapestFleet(resources, replicas, book.instances!)!
+        expect(count * replicasEach).toBeGreaterThanOrEqual(replicas)
+        expect(fleet).toBeCloseTo(count * instance.perHour, 9)
+      },
+    ),
+  )
+})
+
+test('what no instance holds is said with those that are sold', () => {
+  const big = resourcesOf({ gpu: 'T4', cpuCores: 200 })
+  expect(() => pricePerHour(big, providerBook('aws-instances')!)).toThrow(
+    /holds 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
+  )
+  // A part of each of two GPUs is paid as two.
+  expect(pricePerHour(resourcesOf({ gpu: 'L4', gpus: 2, gpuMemoryPercent: 50 }), providerBook('gcp-instances')!)).toBe(2.11)
+})
+
+test('a file sells instances of its own, alone or beside a provider’s', () => {
+  const box = 'instances:\n  box: {gpu: T4, gpus: 4, vcpus: 32, memoryGiB: 128, price: 1}\n'
+  const own = parsePriceBook(box, 'mine.yaml')
+  expect(pricePerHour(resourcesOf({ gpu: 'T4', cpuCores: 8, memoryMiB: 1024 }), own)).toBe(0.25)
+  expect(own.gpus).toEqual({ T4: { perHour: 0.25, source: 'box, mine.yaml, cores and memory included' } })
+  const beside = parsePriceBook(`extends: aws-instances\n${box}`, 'mine.yaml')
+  expect(Object.keys(beside.gpus)).toContain('H100')
+  expect(beside.gpus.T4!.perHour).toBe(0.25)
+  const cheaper = parsePriceBook(
+    'extends: aws-instances\ninstances:\n  g4dn.xlarge: {gpu: T4, vcpus: 4, memoryGiB: 16, price: 0.16}\n',
+    'spot.yaml',
+  )
+  expect(cheaper.instances!.filter(({ name }) => name === 'g4dn.xlarge').map(({ perHour }) => perHour)).toEqual([0.16])
+  const wrong = 'extends: aws-instances\ngpus: {T4: 1}\ninstances:\n  a: {gpu: T5, vcpus: 0, memoryGiB: 8, price: 1}\n'
+  expect(() => parsePriceBook(wrong, 'p.yaml')).toThrow(/p.yaml:4: instances.a.vcpus: expected a number above 0/)
+  expect(() => parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1'), 'p.yaml')).toThrow(/p.yaml:4: instances.a.gpu: unknown GPU 'T5'/)
+  expect(() => parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1').replace('T5', 'T4'), 'p.yaml')).toThrow(
+    /p.yaml:2: gpus: GPUs are sold as instances here/,
+  )
 })

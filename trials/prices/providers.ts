@@ -2,7 +2,7 @@
  * Price books of one provider each: what a GPU costs there beside cores and memory at that provider's own rates. An instance's price less its
  * vCPUs and memory leaves the GPU's own.
  */
-import type { Price, PriceBook } from './book.ts'
+import { type Price, type PriceBook, soldAs } from './book.ts'
 import { type Instance, instanceNamed, instances, listedAt } from './instances.ts'
 
 /** What GPUs are priced from: instances of the list, by name. */
@@ -66,7 +66,27 @@ const azure: PriceBook = book(
   onDemand,
 )
 
-const providerBooks: Readonly<Record<string, PriceBook>> = { aws, 'aws-reserved': awsReserved, gcp, azure }
+/** GPUs only as the cloud's whole instances. */
+const wholly = (rates: PriceBook, cloud: string, at: string, paid: (instance: Instance) => number | undefined): PriceBook =>
+  soldAs(
+    instances.flatMap((instance) => {
+      const perHour = instance.cloud === cloud ? paid(instance) : undefined
+      const { name, gpu, gpus, vcpus, memoryGiB } = instance
+      return perHour === undefined ? [] : [{ name, gpu, gpus, vcpus, memoryGiB, perHour, source: at }]
+    }),
+    { ...rates, name: `${rates.name}, whole instances` },
+  )
+
+const providerBooks: Readonly<Record<string, PriceBook>> = {
+  aws,
+  'aws-reserved': awsReserved,
+  gcp,
+  azure,
+  'aws-instances': wholly(aws, 'aws', `on-demand, ${listedAt.aws}`, onDemand),
+  'aws-reserved-instances': wholly(awsReserved, 'aws', `reserved for one year, no upfront, ${listedAt.aws}`, reserved),
+  'gcp-instances': wholly(gcp, 'gcp', gcpAt, onDemand),
+  'azure-instances': wholly(azure, 'azure', `pay-as-you-go, ${listedAt.azure}`, onDemand),
+}
 
 /** What stands in place of a path. */
 export const providerNames: readonly string[] = Object.keys(providerBooks)

@@ -6,6 +6,7 @@ import { defaultKind } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
+import { providerBook } from '../../trials/prices/providers.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
@@ -53,7 +54,7 @@ export async function seenAgain(
 ): Promise<Reopened> {
   // A demand asks for the price of serving it, whatever the experiment ranked by.
   const objective = rps === undefined ? undefined : defaultKind.withDemand
-  const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
+  const flags = { slo, rps, objective, headroom, minQuality, prices: prices && (providerBook(prices) ? prices : resolve(prices)) }
   const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
   // Of another question the stop rule was not asked.
   const asksTheSame = Object.values(flags).every((flag) => flag === undefined)

@@ -55,7 +55,14 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
   }
 }
 
-const plainBook = ({ name, currency, gpus, vcpu, memoryGiB }: PriceBook): PriceBook => ({ name, currency, vcpu, memoryGiB, gpus })
+const plainBook = ({ name, currency, gpus, vcpu, memoryGiB, instances }: PriceBook): PriceBook => ({
+  name,
+  currency,
+  vcpu,
+  memoryGiB,
+  gpus,
+  ...(instances && { instances }),
+})
 
 function hardwareOf(experiment: Experiment, { provenance }: ExperimentRecord): string {
   const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')

@@ -1,6 +1,6 @@
 /** What only the catalogue, the price book and the models know to be wrong with a space. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import type { SearchSpace } from '../../search/types.ts'
+import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
@@ -10,7 +10,8 @@ import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
-import type { PriceBook } from '../../trials/prices/book.ts'
+import { type PriceBook, PriceError, pricePerHour, unpricedHint } from '../../trials/prices/book.ts'
+import { resourcesOf } from '../../trials/resources.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
 import type { Context, Report } from './context.ts'
 import { type GpuOffer, gpusHere } from './gpus-here.ts'
@@ -58,12 +59,8 @@ export function checkGpus(
     report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
-    if (!book.gpus[name])
-      report(
-        at,
-        `the price book '${book.name}' has no price for the GPU ${name}`,
-        `give one with --prices FILE, in it gpus: { ${name}: 1.20 }; it has ${Object.keys(book.gpus).join(', ')}`,
-      )
+    if (!book.gpus[name]) report(at, `the price book '${book.name}' has no price for the GPU ${name}`, unpricedHint(name, book))
+    else if (book.instances) checkInstances(report, at, { ...largest(space), gpu: name }, book, own.gpus)
     if (held && !here.some((offer) => offer.name === name))
       report(
         at,
@@ -72,6 +69,26 @@ export function checkGpus(
       )
   }
   if (held && !around.stored) checkCount(report, space, here)
+}
+
+/** The most of each resource that the space has. */
+const largest = ({ parameters }: SearchSpace): Configuration =>
+  Object.fromEntries(
+    parameters.flatMap((p) =>
+      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus'].includes(p.name)
+        ? []
+        : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
+    ),
+  )
+
+/** Where GPUs are sold as instances, one must hold the largest replica. */
+function checkInstances(report: Report, at: Path, configuration: Configuration, book: PriceBook, ownGpus: readonly Gpu[]): void {
+  try {
+    pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
+  } catch (error) {
+    if (!(error instanceof PriceError)) throw error
+    report(at, error.problem, error.hint ?? '')
+  }
 }
 
 /** A replica may hold no more GPUs than there are of the model that there is most of. */

@@ -12,7 +12,8 @@ import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../reports/specs/index.ts'
-import { type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { fleetPerHour, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
@@ -60,7 +61,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const demand = await demandOf(flags)
   const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
   const { gpus } = reopened.experiment.own
-  const books = await Promise.all((flags.prices.length > 0 ? flags.prices : [undefined]).map((path) => loadPriceBook(path, gpus)))
+  const books = [reopened.book, ...(await Promise.all(flags.prices.slice(1).map((path) => loadPriceBook(path, gpus))))]
   const growthPerMonth = parseShare(flags.growth)
   const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
@@ -207,10 +208,15 @@ function unitsOf(
       saturationRps: measurement?.saturationRps,
       startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
       nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
-      perNode: perNodeOf(resources),
+      perNode: cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ?? perNodeOf(resources),
       measuredLaunchSeconds: launched,
       resources,
-      prices: books.map((book) => ({ name: book.name, currency: book.currency, perHour: pricePerHour(resources, book) })),
+      prices: books.map((book) => ({
+        name: book.name,
+        currency: book.currency,
+        perHour: pricePerHour(resources, book),
+        ...(book.instances && { fleetPerHour: (replicas: number) => fleetPerHour(resources, replicas, book) }),
+      })),
       ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
     }
   })

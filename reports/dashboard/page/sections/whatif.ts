@@ -200,7 +200,8 @@ function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElem
     h('p', {}, `${prices.name}, ${prices.currency}`),
     row('vCPU', prices.vcpu),
     row('GiB', prices.memoryGiB, 'GiB memory'),
-    ...devices.filter((gpu) => prices.gpus[gpu]).map((gpu) => row(gpu, prices.gpus[gpu]!)),
+    ...(prices.instances?.filter(({ gpu }) => devices.includes(gpu)).map((instance) => row(instance.name, instance)) ??
+      devices.filter((gpu) => prices.gpus[gpu]).map((gpu) => row(gpu, prices.gpus[gpu]!))),
   ]
 }
 
