@@ -23,7 +23,7 @@ export function replicasPerInstance(resources: Resources, instance: Shape): numb
   return Math.min(byGpu, Math.floor(instance.vcpus / cpuCores), Math.floor((instance.memoryGiB * 1024) / memoryMiB))
 }
 
-export interface Rented {
+interface Rented {
   readonly instance: SoldInstance
   readonly replicasEach: number
   readonly count: number
