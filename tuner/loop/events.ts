@@ -20,6 +20,8 @@ export type TuneEvent = { readonly at: string } & (
       readonly notices: readonly string[]
       /** Trials taken over from an earlier run of the experiment. */
       readonly resumedTrials: number
+      /** Those of them that count towards `maxTrials`: failed ones and confirmations do not. */
+      readonly countedTrials: number
       /** Length of the confirmation at the end; undefined without one, or where it takes no time. */
       readonly confirmSeconds?: number
     }

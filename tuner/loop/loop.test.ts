@@ -3,6 +3,7 @@ import type { Configuration, Observation, Problem } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
+import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
 
 const never = new AbortController().signal
@@ -47,6 +48,7 @@ describe('the loop', () => {
       spaceSize: 5,
       notices: ['emulated'],
       resumedTrials: 0,
+      countedTrials: 0,
       confirmSeconds: 30,
     })
     expect(events.at(-2)).toMatchObject({ type: 'stopped', reason: 'max-trials' })
@@ -296,6 +298,23 @@ describe('the loop', () => {
     const parts = fakeParts({ expectation })
     await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }), parts, earlier, () => undefined, never)
     expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([[2, 1]])
+  })
+
+  test('of what was there before, failed trials and confirmations take no place of those that may run', async () => {
+    const first = await runFakes({}, { budget: { maxTrials: 2 } })
+    const [one, two, ...rest] = first.result.trials as [FinishedTrial, ...FinishedTrial[]]
+    const failed = { ...two!, state: 'failed', error: 'no node', measurement: undefined } as unknown as FinishedTrial
+    expect(rest.some(({ purpose }) => purpose === 'confirmation')).toBe(true)
+    const started: TuneEvent[] = []
+    await runLoop(
+      fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }),
+      fakeParts(),
+      [one, failed, ...rest],
+      (e) => started.push(e),
+      never,
+    )
+    expect(started[0]).toMatchObject({ type: 'experiment-started', resumedTrials: 2 + rest.length, countedTrials: 1 })
+    expect(started.filter(({ type }) => type === 'trial-started')).toHaveLength(1)
   })
 
   test('a confirmation that was disturbed is made once more, and then left', async () => {

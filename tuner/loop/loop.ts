@@ -30,7 +30,7 @@ export async function runLoop(
 ): Promise<LoopResult> {
   const emit = (body: EventBody) => listener({ ...body, at: new Date(parts.now()).toISOString() } as TuneEvent)
   const log = trialLogOf(experiment, parts, earlier)
-  emit(startedEvent(experiment, parts, earlier.length))
+  emit(startedEvent(experiment, parts, earlier.length, log.counted))
   const search = new Search(experiment, parts, log, emit, signal)
   const ending = await searchAndConfirm(experiment, parts, log, search, emit, signal)
   emit({ type: 'stopped', ...ending })
@@ -80,7 +80,7 @@ function trialLogOf({ objective }: Experiment, parts: LoopParts, earlier: readon
   return new TrialLog({ objective, pricePerHour: problem.pricePerHour, earlier, lastNumber, withheld })
 }
 
-const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: number): EventBody => ({
+const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: number, countedTrials: number): EventBody => ({
   type: 'experiment-started',
   experimentId: parts.experimentId,
   name: experiment.name,
@@ -91,6 +91,7 @@ const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: n
   spaceSize: parts.spaceSize,
   notices: parts.notices,
   resumedTrials,
+  countedTrials,
   confirmSeconds: experiment.confirm && parts.provenance !== 'simulated' ? experiment.load.confirmSeconds : undefined,
 })
 

@@ -16,6 +16,7 @@ const started: TuneEvent = {
   spaceSize: 1,
   notices: [],
   resumedTrials: 0,
+  countedTrials: 0,
 }
 
 test('secrets that errors repeat are not sent on', async () => {

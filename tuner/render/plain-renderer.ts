@@ -4,7 +4,7 @@ import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { columnsOf, counted, duration, spaceText, wrap } from './columns.ts'
 import { paint } from './glyphs.ts'
-import { advance, etaSeconds, noProgress } from './progress.ts'
+import { advance, countedTrials, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { preparedWords, stepLine, trialLine } from './trial-line.ts'
@@ -27,7 +27,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
       case 'trial-started': {
         const eta = etaSeconds(state, io.now())
         const left = eta === undefined ? '' : `, about ${duration(eta)} left`
-        const asked = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials + state.running.length
+        const asked = countedTrials(state) + state.running.length
         say(`trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`)
         break
       }

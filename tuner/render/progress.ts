@@ -30,7 +30,8 @@ export interface Progress {
   readonly slo?: Slo
   readonly maxTrials: number
   readonly spaceSize: number
-  readonly resumedTrials: number
+  /** Of an earlier run, those that count towards `maxTrials`. */
+  readonly countedTrials: number
   readonly confirmSeconds?: number
   readonly startedAtMs: number
   readonly notices: readonly string[]
@@ -58,7 +59,7 @@ export const noProgress: Progress = {
   seed: 0,
   maxTrials: 0,
   spaceSize: 0,
-  resumedTrials: 0,
+  countedTrials: 0,
   startedAtMs: 0,
   notices: [],
   warnings: [],
@@ -85,7 +86,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
         slo: event.slo,
         maxTrials: event.maxTrials,
         spaceSize: event.spaceSize,
-        resumedTrials: event.resumedTrials,
+        countedTrials: event.countedTrials,
         confirmSeconds: event.confirmSeconds,
         notices: event.notices,
         startedAtMs: atMs,
@@ -144,6 +145,10 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
+/** Trials that are done and count towards the most that may run. */
+export const countedTrials = (state: Progress): number =>
+  state.countedTrials + state.rows.filter(({ trial }) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
+
 /** Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen, seconds; the part of its time that one usually takes (`npm run bench:confirmation`). */
 const confirmLoopsS = 2
 const usualStartS = 2
@@ -162,7 +167,6 @@ export function etaSeconds(state: Progress, nowMs: number): number | undefined {
     state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmLoopsS + (state.startSeconds ?? usualStartS)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
-  const counted = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials
-  const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - counted)
+  const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state))
   return Math.max(0, (left * mean) / state.atOnce - inFlight) + confirmation
 }

@@ -6,7 +6,7 @@ import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { columnsOf, duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
-import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
+import { advance, countedTrials, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { scatter } from './scatter.ts'
@@ -48,10 +48,8 @@ function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: P
 }
 
 function Screen({ state, style, columns, nowMs }: { state: Progress; style: Style; columns: number; nowMs: number }) {
-  const counted =
-    state.rows.filter((row) => row.trial.state !== 'failed' && row.trial.purpose !== 'confirmation').length + state.resumedTrials
   const eta = etaSeconds(state, nowMs)
-  const at = Math.min(state.maxTrials, counted + state.running.filter((trial) => !trial.confirming).length)
+  const at = Math.min(state.maxTrials, countedTrials(state) + state.running.filter((trial) => !trial.confirming).length)
   const certainty =
     (state.probabilityBetterExists ?? 1) > 0.99 ? '' : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % sure of the best`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
