@@ -149,7 +149,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   })
 
   test('a price that is missing: where to give it', async () => {
-    expect(await refusal('rtx5090')).toMatch(/no price for the GPU RTX-5090\n +hint: give one with --prices FILE/)
+    expect(await refusal('rtx5090')).toMatch(/no price for the GPU RTX-5090\n +hint: it has .*; give one with --prices FILE/)
   })
 
   test.each<[MachineName, RegExp]>([

@@ -105,8 +105,8 @@ describe('a window', () => {
   })
 
   test('tells what the server answered, its last answers included', async () => {
-    // At the most 32 a second for two seconds: 64 in 2.5 s; and three a second alone.
-    expect((await bisected(upTo(20))).found.saturationRps).toBeCloseTo(64 / 2.5, 9)
+    // At the most 32 a second for two seconds: 64, the last after 150 ms; and three a second alone.
+    expect((await bisected(upTo(20))).found.saturationRps).toBeCloseTo(64 / ((2 * 63) / 64 + 0.15), 9)
     const failing = await bisected((load) => taking(load, Number.NaN, { errorKinds: { timeout: 1 } }), 4)
     expect(failing.found.saturationRps).toBe(3)
   })

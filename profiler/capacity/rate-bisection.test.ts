@@ -40,7 +40,7 @@ const sentLate =
     return { ...run, latencyMs: ttft, latenessP99Ms: lateMs, stream }
   }
 
-const measure = (generator: LoadGenerator, budgetS: number, seed: number, within: Slo = slo, aim: object = {}) =>
+const measure = (generator: LoadGenerator, budgetS: number, seed: number, within: Slo = slo) =>
   measureCapacity({
     target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
     slo: within,
@@ -48,7 +48,6 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
     generator,
     seed,
     effort: { ...efforts.quick, budgetS },
-    ...aim,
   })
 
 describe('answers that take seconds', () => {
@@ -101,82 +100,6 @@ describe('answers that take seconds', () => {
   })
 })
 
-/** Rates of the windows of the search. */
-const ratesOf = ({ points }: Awaited<ReturnType<typeof measure>>) =>
-  points.flatMap(({ load }) => (load.kind === 'open' ? [load.rateRps] : []))
-
-describe('what is expected', () => {
-  // Four places of 200 ms: 20 requests a second at most.
-  test('is where the search begins; without it, two answers under way', async () => {
-    expect(ratesOf(await measure(placesOf(4), 40, 1, slo, { expectedRps: 13 }))[0]).toBe(13)
-    expect(ratesOf(await measure(placesOf(4), 40, 1, slo, { expectedRps: 0 }))[0]).toBeCloseTo(10, 6)
-    expect(ratesOf(await measure(placesOf(4), 40, 1))[0]).toBeCloseTo(10, 6)
-  })
-
-  test('and is too little is left the faster the longer every window holds', async () => {
-    const found = await measure(placesOf(400), 40, 1, slo, { expectedRps: 1 })
-    expect(found).toMatchObject({
-      outcome: 'budget',
-      detail: expect.stringMatching(/^the SLO held at [\d.]+ req\/s( and not at [\d.]+)? when the time was up$/),
-    })
-    const rates = ratesOf(found)
-    const strides = rates.slice(1, 7).map((rate, i) => rate / rates[i]!)
-    for (const [i, stride] of [1.25, 1.25 ** 2, 1.25 ** 4, 4, 4].entries()) expect(strides[i]).toBeCloseTo(stride, 9)
-  })
-
-  test('and is too much likewise, downward', async () => {
-    const rates = ratesOf(await measure(placesOf(4), 40, 1, slo, { expectedRps: 60 }))
-    expect(rates.slice(0, 3).map((rate) => Number(rate.toFixed(6)))).toEqual([60, 48, Number((48 / 1.25 ** 2).toFixed(6))])
-  })
-
-  test('and would not be enough is asked for no more than a half beyond it', async () => {
-    const first = async (expectedRps: number, capacityToBeatRps: number) =>
-      ratesOf(await measure(placesOf(4), 40, 1, slo, { expectedRps, capacityToBeatRps }))[0]
-    expect(await first(12, 15)).toBe(15)
-    expect(await first(12, 30)).toBe(18)
-    expect(await first(16, 15)).toBe(16)
-    expect(await first(15, 15)).toBe(15)
-  })
-})
-
-describe('a rate that had to be beaten', () => {
-  test('is missed by two windows below it, or by one where that was expected: no more is asked', async () => {
-    const unexpected = await measure(placesOf(4), 40, 1, slo, { capacityToBeatRps: 200 })
-    expect(unexpected).toMatchObject({
-      outcome: 'beaten',
-      detail: expect.stringMatching(/misses the SLO at [\d.]+ req\/s, below the 200\.00/),
-    })
-    expect(unexpected.capacityCi90Rps[0]).toBe(0)
-    const slow = await measure(placesOf(4), 40, 1, slo, { capacityToBeatRps: 200, expectedRps: 250 })
-    const missedBy = (found: typeof slow) => found.points.filter(({ load, sloMs }) => load.kind === 'open' && sloMs > slo.limitMs).length
-    expect([missedBy(unexpected), missedBy(slow)]).toEqual([2, 2])
-    const foreseen = await measure(placesOf(4), 40, 1, slo, { capacityToBeatRps: 200, expectedRps: 40 })
-    expect(foreseen.outcome).toBe('beaten')
-    expect(ratesOf(foreseen)).toEqual([60])
-  })
-
-  test('and is within reach is searched for as ever', async () => {
-    expect((await measure(placesOf(4), 40, 1, slo, { capacityToBeatRps: 10 })).outcome).toBe('converged')
-  })
-})
-
-test('three windows in a row that something else spoilt end the search, with what it was; two do not', async () => {
-  const disturbed = (...windows: number[]) => {
-    let window = 0
-    return new ChangedGenerator((run) => {
-      const late = sentLate(1)(run)
-      const kept = {
-        ...late,
-        latencyMs: late.latencyMs.map(() => 9000),
-        stream: { ...late.stream!, latenciesMs: { ...late.stream!.latenciesMs, ttft: late.latencyMs.map(() => 9000) } },
-      }
-      return windows.includes(window++) ? { ...kept, machineWait: { server: 0.5 } } : run
-    })
-  }
-  expect(await measure(disturbed(0, 1, 2), 40, 1)).toMatchObject({ outcome: 'disturbed', capacityRps: 0 })
-  expect((await measure(disturbed(0, 1, 3, 4), 400, 1)).outcome).toBe('converged')
-})
-
 test('a server that refuses some rates and is slow at others is slow', async () => {
   let window = 0
   const both = new ChangedGenerator((run) => (window++ === 0 ? allRefused(run) : sentLate(0)(run)))
@@ -199,11 +122,5 @@ describe('a window lasts', () => {
       { metric: 'e2e', limitMs: 4000 },
     ] as const
     expect(await first(40, { ...slo, limitMs: 1000, limits })).toBe(16)
-  })
-
-  test('until sixty requests came, as far as a sixth of the time; and four answers', async () => {
-    // Ten requests a second are asked for first.
-    expect(await first(60, { ...slo, limitMs: 150 })).toBeCloseTo(6, 6)
-    expect(await first(18, { ...slo, limitMs: 150 })).toBeCloseTo(3, 6)
   })
 })

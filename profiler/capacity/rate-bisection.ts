@@ -38,10 +38,10 @@ interface Aim {
   readonly capacityToBeatRps?: number
 }
 
-/** Answers over the time until the last of them; 0 for none. */
-function answeredRps({ sentMs, latencyMs, stream }: LoadRun): number {
+/** Answers over the window, or over the time until the last of them. */
+function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
   const endsMs = (stream?.latenciesMs.e2e ?? latencyMs).map((ms, i) => sentMs[i]! + ms).filter((atMs) => !Number.isNaN(atMs))
-  return endsMs.length === 0 ? 0 : (1000 * endsMs.length) / max([...endsMs])
+  return (1000 * endsMs.length) / max([1000 * seconds, ...endsMs])
 }
 
 /**

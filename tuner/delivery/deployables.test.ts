@@ -192,7 +192,7 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
     )
     says(
       serving.figures.hold ||
-        /tune verify --url (http|grpc):\/\/[-a-z0-9]+(:\d+)?( --protocol [-a-z0-9]+)?( --path \S+)?( --health-path \S+)?( --body '.*')? --model \S+ --rate \S+ --slo '/.test(
+        /tune verify --url (http|grpc):\/\/([-a-z0-9]+|ADDRESS)(:\d+)?( --protocol [-a-z0-9]+)?( --path \S+)?( --health-path \S+)?( --body '.*')? --model \S+ --rate \S+ --slo '/.test(
           text,
         ),
       `${name}: no way to settle them`,
