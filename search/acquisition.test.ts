@@ -15,7 +15,12 @@ test('of equals, the cheaper, the likelier to serve and the likelier to meet the
     constraint: { mean: Float64Array.of(-0.1, -0.1, -0.1, 0.2), variance: new Float64Array(4).fill(0.1) },
     logServes: Float64Array.of(0, 0, Math.log(0.5), 0),
   }
-  const [equal, cheap, doubtful, slow] = logAcquisition(problem, Float64Array.of(1, 0.5, 1, 1), beliefs, 0)
+  const [equal, cheap, doubtful, slow] = logAcquisition(
+    problem,
+    [1, 0.5, 1, 1].map((pricePerHour) => ({ pricePerHour })),
+    beliefs,
+    0,
+  )
   expect(cheap).toBeGreaterThan(equal!)
   expect(doubtful).toBeLessThan(equal!)
   expect(slow).toBeLessThan(equal!)
@@ -26,7 +31,7 @@ describe('the score is ln of expected improvement times probability of feasibili
   const rate = { mean: Float64Array.of(4, 5, 5.5), variance: Float64Array.of(0.04, 0.09, 0.25) }
   const constraint = { mean: Float64Array.of(-0.2, 0.3, 0), variance: Float64Array.of(0.01, 0.16, 0.04) }
   const logServes = Float64Array.of(0, Math.log(0.9), Math.log(0.2))
-  const prices = Float64Array.of(1, 2, 4)
+  const prices = [1, 2, 4]
   const phi = (z: number) => Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI)
   /** E max(0, best - Y), Y normal. */
   const improvement = (mean: number, sd: number, best: number) => {
@@ -36,7 +41,14 @@ describe('the score is ln of expected improvement times probability of feasibili
   const perMillion = (i: number) => Math.log((prices[i]! / 3600) * 1e6)
   const met = (i: number) => Math.exp(logServes[i]!) * cdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!))
   const scored = (change: Partial<Problem>, best: number, beliefs: Partial<Parameters<typeof logAcquisition>[2]> = {}) =>
-    [...logAcquisition({ ...base, ...change }, prices, { rate, constraint, logServes, ...beliefs }, best)].map(Math.exp)
+    [
+      ...logAcquisition(
+        { ...base, ...change },
+        prices.map((pricePerHour) => ({ pricePerHour })),
+        { rate, constraint, logServes, ...beliefs },
+        best,
+      ),
+    ].map(Math.exp)
   const close = (values: readonly number[], digits = 12) => values.map((v) => expect.closeTo(v, digits))
   const each = (of: (i: number) => number) => close([0, 1, 2].map(of))
 

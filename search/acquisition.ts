@@ -1,6 +1,7 @@
 import { type Beliefs, logFeasible } from './feasibility.ts'
 import { logCdf, logExpectedImprovement } from './normal.ts'
 import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
+import { fleetPerHour, type ReplicaPrice } from './replica-price.ts'
 import type { Objective, Problem } from './types.ts'
 
 /**
@@ -8,7 +9,7 @@ import type { Objective, Problem } from './types.ts'
  * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest
  * feasible configuration is expected to cost, and some more.
  */
-export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: Beliefs, best: number): Float64Array {
+export function logAcquisition(problem: Problem, prices: readonly ReplicaPrice[], beliefs: Beliefs, best: number): Float64Array {
   const feasible = logFeasible(problem, beliefs)
   const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
   if (!Number.isFinite(reference)) return feasible
@@ -19,14 +20,14 @@ export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: 
 const MARGIN = Math.LN2
 
 /** Expected ln cost of the configuration likeliest to be feasible. */
-function safestCost(problem: Problem, prices: Float64Array, { rate, constraint }: Beliefs, feasible: Float64Array): number {
+function safestCost(problem: Problem, prices: readonly ReplicaPrice[], { rate, constraint }: Beliefs, feasible: Float64Array): number {
   let safest = 0
   for (let i = 1; i < feasible.length; i++) if (feasible[i]! > feasible[safest]!) safest = i
   return logCost(problem.objective, prices[safest]!, rate?.mean[safest] ?? Number.NaN, constraint?.mean[safest] ?? Number.NaN)
 }
 
-function logImprovement(objective: Objective, price: number, { rate, constraint }: Beliefs, i: number, best: number): number {
-  if (isTooDear(objective, price)) return -Infinity
+function logImprovement(objective: Objective, price: ReplicaPrice, { rate, constraint }: Beliefs, i: number, best: number): number {
+  if (isTooDear(objective, price.pricePerHour)) return -Infinity
   const learns = learnsOf(objective)
   const believed = logCost(objective, price, rate?.mean[i] ?? Number.NaN, constraint?.mean[i] ?? Number.NaN)
   if (learns === 'nothing') return Math.log(Math.max(0, best - believed))
@@ -40,17 +41,17 @@ function logImprovement(objective: Objective, price: number, { rate, constraint 
 const MOST_REPLICAS = 64
 
 /**
- * ln E[max(0, best - ln(price × replicas))], replicas = ceil(demand / rate): an exact sum over replica counts, P(at most n) = P(rate ≥ demand/n);
- * beyond 64 replicas the ceiling is left out.
+ * ln E[max(0, best - ln(price of the replicas))], replicas = ceil(demand / rate): an exact sum over replica counts, P(at most n) = P(rate ≥ demand/n);
+ * beyond 64 replicas the ceiling is left out, and that of instances.
  */
-function demandImprovement(demand: Demand, price: number, mean: number, sd: number, best: number): number {
+function demandImprovement(demand: Demand, price: ReplicaPrice, mean: number, sd: number, best: number): number {
   const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
   if (replicasFor(demand, Math.exp(mean + 2 * sd)) > MOST_REPLICAS)
-    return logExpectedImprovement(Math.log(price) + logDemand - mean, sd, best)
+    return logExpectedImprovement(Math.log(price.pricePerHour) + logDemand - mean, sd, best)
   let expected = 0
   let upTo = 0
   for (let n = 1; n <= 4 * MOST_REPLICAS; n++) {
-    const improvement = best - Math.log(price * n)
+    const improvement = best - Math.log(fleetPerHour(price, n))
     if (improvement <= 0) break
     const atMost = Math.exp(logCdf((mean - (logDemand - Math.log(n))) / sd))
     expected += improvement * (atMost - upTo)

@@ -1,6 +1,7 @@
 import type { Beliefs } from './feasibility.ts'
 import { believedTrials } from './incumbent.ts'
 import { logCost } from './objective.ts'
+import { priceOf } from './replica-price.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 import { untried } from './untried.ts'
@@ -44,7 +45,7 @@ export function likeliestAnswer(problem: Problem, observations: readonly Observa
   const means = surrogate.believe(all)
   const draws = surrogate.draw(all, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
-  const prices = all.map((c) => problem.pricePerHour(c))
+  const prices = all.map((c) => priceOf(problem.pricePerHour, c))
   const right = tried.map(() => 0)
   let better = 0
   const costs = new Float64Array(all.length)
@@ -91,7 +92,7 @@ function mostHopeful(
     const hopedRate = rate ? rate.mean[i]! + deviations * Math.sqrt(rate.variance[i]!) : Number.NaN
     const hopedConstraint = constraint ? constraint.mean[i]! - deviations * Math.sqrt(constraint.variance[i]!) : Number.NaN
     const met = problem.constraintLimit === undefined || hopedConstraint <= 0
-    return met && logCost(problem.objective, problem.pricePerHour(configurations[i]!), hopedRate, hopedConstraint) < target
+    return met && logCost(problem.objective, priceOf(problem.pricePerHour, configurations[i]!), hopedRate, hopedConstraint) < target
   }
   /** Deviations of luck it takes, by halving. */
   const luckNeeded = (i: number) => {

@@ -1,6 +1,7 @@
 /** What one more trial is expected to bring. */
 import { logAcquisition } from './acquisition.ts'
 import { believedBest } from './incumbent.ts'
+import { priceOf } from './replica-price.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
@@ -19,7 +20,7 @@ export function expectedGain(
   const surrogate = fitSurrogate(problem, observations, [])
   const best = believedBest(problem, observations, surrogate)
   if (!best) return undefined
-  const prices = Float64Array.from(untried, (c) => problem.pricePerHour(c))
+  const prices = untried.map((c) => priceOf(problem.pricePerHour, c))
   const beliefs = surrogate.believe(untried, 'roughly')
   const wide = surprise(observations) ** 2
   const rate = beliefs.rate && { ...beliefs.rate, variance: beliefs.rate.variance.map((v) => wide * v) }

@@ -1,4 +1,5 @@
 import { logCost } from './objective.ts'
+import { priceOf } from './replica-price.ts'
 import type { Surrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
@@ -35,7 +36,7 @@ export function believedTrials(
             : Infinity,
       logCost: logCost(
         problem.objective,
-        problem.pricePerHour(configuration),
+        priceOf(problem.pricePerHour, configuration),
         rate?.mean[i] ?? Number.NaN,
         constraint?.mean[i] ?? Number.NaN,
       ),

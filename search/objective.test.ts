@@ -51,11 +51,13 @@ describe.each(usual)('%s', (kind) => {
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, idleMs) => {
         const costs = cost(objective, { pricePerHour, capacityRps, idleMs, usage })
         const shown = shownCost(objective, costs)
-        expect(Math.abs(logCost(objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)))).toBeCloseTo(
+        expect(Math.abs(logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(idleMs)))).toBeCloseTo(
           Math.abs(Math.log(shown)),
           6,
         )
-        expect(Math.sign(logCost(objective, pricePerHour, 3, 3) - logCost(objective, pricePerHour, 3.1, 2.9))).toBeGreaterThanOrEqual(0)
+        expect(
+          Math.sign(logCost(objective, { pricePerHour }, 3, 3) - logCost(objective, { pricePerHour }, 3.1, 2.9)),
+        ).toBeGreaterThanOrEqual(0)
       }),
     )
   })
@@ -64,15 +66,15 @@ describe.each(usual)('%s', (kind) => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, other) => {
         const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5, usage })
-        const toBeat = capacityToBeatRps(objective, pricePerHour, bestCost)
+        const toBeat = capacityToBeatRps(objective, { pricePerHour }, bestCost)
         if (toBeat === undefined) return
         const at = (rps: number) => cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5, usage })
         expect(at(toBeat * 1.001)).toBeLessThanOrEqual(bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9))
         expect(at(toBeat * 0.999)).toBeGreaterThan(bestCost)
       }),
     )
-    expect(capacityToBeatRps(objective, 1, undefined)).toBeUndefined()
-    expect(capacityToBeatRps(objective, 1, Number.POSITIVE_INFINITY)).toBeUndefined()
+    expect(capacityToBeatRps(objective, { pricePerHour: 1 }, undefined)).toBeUndefined()
+    expect(capacityToBeatRps(objective, { pricePerHour: 1 }, Number.POSITIVE_INFINITY)).toBeUndefined()
   })
 
   test('the better of two is a gain, whichever way the objective points', () => {
@@ -122,7 +124,9 @@ describe('a metric of the server', () => {
     fc.assert(
       fc.property(fc.constantFrom(least, most), any, any, fc.double({ min: 1e-6, max: 1e6, noNaN: true }), (objective, a, b, scale) => {
         const [costA, costB] = [a, b].map((value) => cost(objective, at(value)))
-        const [badA, badB] = [a, b].map((value) => logCost(objective, 2, Math.log(learnedRate(objective, at(value), scale)), Number.NaN))
+        const [badA, badB] = [a, b].map((value) =>
+          logCost(objective, { pricePerHour: 2 }, Math.log(learnedRate(objective, at(value), scale)), Number.NaN),
+        )
         expect(Number.isFinite(badA)).toBe(true)
         if (costA! < costB!) expect(badA!).toBeLessThanOrEqual(badB! + 1e-12)
       }),
@@ -165,7 +169,7 @@ describe('a metric of the server', () => {
   })
 
   test('no capacity decides, no interval leaves it open, and nothing of physics is known of it', () => {
-    expect(capacityToBeatRps(least, 1, 5)).toBeUndefined()
+    expect(capacityToBeatRps(least, { pricePerHour: 1 }, 5)).toBeUndefined()
     expect(orderIsOpen(least, { ...at(3), capacityCi90Rps: [1, 1000] }, { ...at(3), capacityCi90Rps: [1, 1000] })).toBe(false)
     expect([learnsPlainly(most), metricOf(most), metricOf(objectiveOf('price', given))]).toEqual([false, 'depth', undefined])
   })
@@ -174,7 +178,7 @@ describe('a metric of the server', () => {
 test('a price over the bound costs more than anything', () => {
   const bounded = objectiveOf('max-rate', { ...given, maxPricePerHour: 2 })
   expect([isTooDear(bounded, 2), isTooDear(bounded, 2.01), isTooDear(objectiveOf('price', given), 1e9)]).toEqual([false, true, false])
-  expect(logCost(bounded, 2.01, 5, 2)).toBe(Number.POSITIVE_INFINITY)
+  expect(logCost(bounded, { pricePerHour: 2.01 }, 5, 2)).toBe(Number.POSITIVE_INFINITY)
 })
 
 test('an objective keeps what it asks for, and nothing else', () => {
@@ -229,7 +233,7 @@ describe('in figures', () => {
     expect(texts(kind)).toEqual(words)
     const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
     const rate = learnedRate(of(kind), figures)
-    expect(logCost(of(kind), 3.6, Math.log(rate), Math.log(12))).toBeCloseTo(learned, 9)
+    expect(logCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12))).toBeCloseTo(learned, 9)
     expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([Math.abs(costs), kind === 'max-rate' ? 0.5 : 2])
     expect([learnsPlainly(of(kind)), rate]).toEqual(kind === 'min-energy' ? [false, 2] : [true, 200])
   })
@@ -237,7 +241,7 @@ describe('in figures', () => {
   test('one replica is one', () => expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
 
   test('what must be measured to win', () => {
-    const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) => capacityToBeatRps(of(kind), pricePerHour, best)
+    const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) => capacityToBeatRps(of(kind), { pricePerHour }, best)
     expect(toBeat('price', 1, 9)).toBeUndefined()
     expect(toBeat('min-latency', 1, 9)).toBeUndefined()
     expect(toBeat('price-per-request', 3.6, 10)).toBeCloseTo(100, 9)

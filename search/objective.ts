@@ -3,6 +3,8 @@
  * asks here; nothing else asks which objective it is.
  */
 
+import { cheapestBundles, fleetPerHour, type ReplicaPrice, replicasWithin } from './replica-price.ts'
+
 /** What was drawn in a predictor's busiest seconds, W, of what tells it. */
 export interface Power {
   readonly gpuWatts?: number
@@ -29,11 +31,8 @@ export interface Measured {
   readonly metrics?: Readonly<Record<string, number>>
 }
 
-/** What is known of a configuration that serves. */
-export interface Figures extends Measured {
-  /** $ per hour of one replica, exact. */
-  readonly pricePerHour: number
-}
+/** What is known of a configuration that serves; its price is exact. */
+export interface Figures extends Measured, ReplicaPrice {}
 
 /** A configuration with what the objective minimises. */
 type Costed = Figures & { readonly cost: number }
@@ -88,11 +87,11 @@ interface Entry<A extends Asks> {
   learned?(measured: Measured, objective: Asked[A]): number
   /** What is learned may be zero or less, and has neither a logarithm nor a share: the search learns how good it is on an axis of its own (`goodness`). */
   readonly anySign?: true
-  /** What is to be minimised, in `unit`, of a price per hour and of what was learned; a quantity to be maximised where `most`. */
-  figure(objective: Asked[A], pricePerHour: number, learned: number): number
+  /** What is to be minimised, in `unit`, of a price and of what was learned; a quantity to be maximised where `most`. */
+  figure(objective: Asked[A], price: ReplicaPrice, learned: number): number
   readonly most?: true
   /** What must be measured to win: the capacity at which a configuration costs as much as another. Absent: no capacity decides. */
-  capacityAt?(objective: Asked[A], pricePerHour: number, cost: number): number | undefined
+  capacityAt?(objective: Asked[A], price: ReplicaPrice, cost: number): number | undefined
   readonly words: ObjectiveWords
   /** '$0.11 per million requests': what is ranked by. */
   costText(objective: Asked[A], of: Costed, write: Writing): string
@@ -138,30 +137,30 @@ const ofMetric = {
 const objectives = {
   price: entry('nothing', {
     learns: 'nothing',
-    figure: (_, pricePerHour) => pricePerHour,
+    figure: (_, { pricePerHour }) => pricePerHour,
     words: { choice: 'cheapest replica', unit: '$ per hour, one replica', ...cheaper },
     costText: (_, { cost }, { money }) => `${money(cost)}/h`,
     verdictText: (_, { cost }, { money }) => `${money(cost)} per hour`,
   }),
   'price-per-request': entry('nothing', {
     learns: 'rate',
-    figure: (_, pricePerHour, rps) => (pricePerHour / (rps * 3600)) * 1e6,
-    capacityAt: (_, pricePerHour, cost) => pricePerHour / 3600 / (cost / 1e6),
+    figure: (_, { pricePerHour }, rps) => (pricePerHour / (rps * 3600)) * 1e6,
+    capacityAt: (_, { pricePerHour }, cost) => pricePerHour / 3600 / (cost / 1e6),
     words: { choice: 'cheapest per request', unit: '$ per million requests', ...cheaper },
     costText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
     verdictText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
   }),
   'price-for-demand': entry('demand', {
     learns: 'rate',
-    figure: (demand, pricePerHour, rps) => pricePerHour * replicasFor(demand, rps),
-    capacityAt({ demandRps, headroom }, pricePerHour, cost) {
-      const replicas = Math.floor(cost / pricePerHour + 1e-9)
+    figure: (demand, price, rps) => fleetPerHour(price, replicasFor(demand, rps)),
+    capacityAt({ demandRps, headroom }, price, cost) {
+      const replicas = replicasWithin(price, cost)
       return replicas < 1 ? undefined : demandRps / (replicas * (1 - headroom))
     },
     words: { choice: 'cheapest for a demand', unit: '$ per hour, all replicas', ...cheaper },
-    costText: (demand, { cost, capacityRps }, { money }) => `${money(cost)}/h for ${replicasText(demand, capacityRps)}`,
-    verdictText: (demand, { cost, capacityRps }, { money, rate }) =>
-      `${replicasText(demand, capacityRps)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
+    costText: (demand, of, { money }) => `${money(of.cost)}/h for ${replicasText(demand, of)}`,
+    verdictText: (demand, { cost, ...of }, { money, rate }) =>
+      `${replicasText(demand, of)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
   }),
   'max-rate': entry('price bound', {
     learns: 'rate',
@@ -261,9 +260,11 @@ export function replicasFor({ demandRps, headroom }: Demand, capacityRps: number
   return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
 }
 
-function replicasText(demand: Demand, capacityRps: number): string {
+/** '5 replicas', '5 replicas on 2 g4dn.xlarge' */
+function replicasText(demand: Demand, { capacityRps, bundles = [] }: Figures): string {
   const replicas = replicasFor(demand, capacityRps)
-  return `${replicas} replica${replicas === 1 ? '' : 's'}`
+  const bought = cheapestBundles(bundles, replicas)
+  return `${replicas} replica${replicas === 1 ? '' : 's'}${bought ? ` on ${bought.count} ${bought.bundle.name}` : ''}`
 }
 
 export const learnsOf = ({ kind }: Objective): Entry<Asks>['learns'] => of(kind).learns
@@ -277,7 +278,7 @@ export function learnedRate(objective: Objective, measured: Measured, scale = 1)
   const { learned, anySign } = of(objective.kind)
   if (!anySign) return learned?.(measured, said(objective)) ?? measured.capacityRps
   if (!(measured.capacityRps > 0)) return 0
-  const costs = costOf(objective, 0, learned!(measured, said(objective)))
+  const costs = costOf(objective, { pricePerHour: 0 }, learned!(measured, said(objective)))
   return Number.isFinite(costs) ? Math.exp(goodness(costs / scale)) : Number.NaN
 }
 
@@ -302,9 +303,9 @@ export function learnedScale(objective: Objective, measured: Iterable<Measured>)
 }
 
 /** Price bounds left out: of a capacity, an idle latency or what else is learned. Infinity where that is unknown or nothing. */
-function costOf(objective: Objective, pricePerHour: number, learned: number): number {
+function costOf(objective: Objective, price: ReplicaPrice, learned: number): number {
   const { figure, most } = of(objective.kind)
-  const value = figure(said(objective), pricePerHour, learned)
+  const value = figure(said(objective), price, learned)
   return Number.isNaN(value) ? Number.POSITIVE_INFINITY : most ? -value : value
 }
 
@@ -312,18 +313,18 @@ function costOf(objective: Objective, pricePerHour: number, learned: number): nu
 export function cost(objective: Objective, figures: Figures): number {
   const { learns, learned } = of(objective.kind)
   const known = learned ? learned(figures, said(objective)) : learns === 'latency' ? figures.idleMs : figures.capacityRps
-  return costOf(objective, figures.pricePerHour, known ?? Number.NaN)
+  return costOf(objective, figures, known ?? Number.NaN)
 }
 
 /**
  * The same in ln, of what the search believes: ln rate, ln idle latency; of what may be zero or less its badness, which rises with it. Infinity where the price is out of
  * bounds, NaN where nothing is believed.
  */
-export function logCost(objective: Objective, pricePerHour: number, logRate: number, logLatency: number): number {
-  if (isTooDear(objective, pricePerHour)) return Number.POSITIVE_INFINITY
+export function logCost(objective: Objective, price: ReplicaPrice, logRate: number, logLatency: number): number {
+  if (isTooDear(objective, price.pricePerHour)) return Number.POSITIVE_INFINITY
   const { figure, learns, most, anySign } = of(objective.kind)
   if (anySign) return -logRate
-  const logFigure = Math.log(figure(said(objective), pricePerHour, Math.exp(learns === 'latency' ? logLatency : logRate)))
+  const logFigure = Math.log(figure(said(objective), price, Math.exp(learns === 'latency' ? logLatency : logRate)))
   return most ? -logFigure : logFigure
 }
 
@@ -331,9 +332,9 @@ export function logCost(objective: Objective, pricePerHour: number, logRate: num
  * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial cannot win. Undefined: nothing to beat, or no capacity decides.
  * `bestCost` is in the unit of `cost`.
  */
-export function capacityToBeatRps(objective: Objective, pricePerHour: number, bestCost: number | undefined): number | undefined {
+export function capacityToBeatRps(objective: Objective, price: ReplicaPrice, bestCost: number | undefined): number | undefined {
   if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
-  return of(objective.kind).capacityAt?.(said(objective), pricePerHour, bestCost)
+  return of(objective.kind).capacityAt?.(said(objective), price, bestCost)
 }
 
 /** Whether the 90 % intervals of two capacities leave it open which configuration costs less. Prices and idle latencies have none. */

@@ -1,5 +1,6 @@
 /** What finished trials cost by an objective, as measured. */
 import { learnsOf, logCost } from './objective.ts'
+import { priceOf } from './replica-price.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
 /** ln of the constrained metric, with zero (no violations at all) read as a thousandth of the limit. */
@@ -20,7 +21,7 @@ export function observedLogCost(problem: Problem, observation: Observation): num
   if (learns === 'latency' && observation.constraint === undefined) return Infinity
   const logRate = observation.rate ? Math.log(observation.rate.value) : Number.NaN
   const logConstraint = observation.constraint ? logMetric(problem, observation.constraint.value) : Number.NaN
-  return logCost(problem.objective, problem.pricePerHour(observation.configuration), logRate, logConstraint)
+  return logCost(problem.objective, priceOf(problem.pricePerHour, observation.configuration), logRate, logConstraint)
 }
 
 /** The cheapest feasible trial as measured. */

@@ -2,6 +2,7 @@ import { movesPrice, representatives } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { logCdf } from './normal.ts'
 import { logCost, metricOf } from './objective.ts'
+import { priceOf } from './replica-price.ts'
 import type { Configuration, Problem, Rng, Suggestion } from './types.ts'
 
 const CANDIDATES = 1_000
@@ -61,7 +62,7 @@ export function cheapestByPhysics(problem: Problem, configurations: readonly Con
     const logRate = problem.priorLogRate?.(configuration)
     if (logRate === undefined) continue
     const logConstraint = problem.priorLogConstraint?.(configuration)
-    const cost = logCost(problem.objective, problem.pricePerHour(configuration), logRate, logConstraint ?? 0)
+    const cost = logCost(problem.objective, priceOf(problem.pricePerHour, configuration), logRate, logConstraint ?? 0)
     const met = limit === undefined || logConstraint === undefined ? 0 : logCdf((limit - logConstraint) / PHYSICS_SD)
     if (met - cost <= highest) continue
     highest = met - cost

@@ -1,6 +1,7 @@
 /** The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure data; no I/O. */
 import type { Category } from './categories.ts'
 import type { Objective } from './objective.ts'
+import type { Pricing } from './replica-price.ts'
 
 export type { Category } from './categories.ts'
 export type { Objective } from './objective.ts'
@@ -68,7 +69,7 @@ export interface Problem {
   readonly space: SearchSpace
   readonly objective: Objective
   /** Exact, never modelled. $ per hour of one replica. */
-  readonly pricePerHour: (configuration: Configuration) => number
+  readonly pricePerHour: Pricing<Configuration>
   /** `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent: nothing constrains. */
   readonly constraintLimit?: number
   /** The constrained metric is the latency at the very rate of the observation, which more requests at once raise; else it is of a server without load. */

@@ -43,9 +43,10 @@ interface Costs {
 }
 
 /** A document has null for what is infinite. */
-const figuresOf = ({ capacityRps, pricePerHour, idleMs, usage, metrics }: Best): Figures => ({
+const figuresOf = ({ capacityRps, pricePerHour, bundles, idleMs, usage, metrics }: Best): Figures => ({
   capacityRps,
   pricePerHour: pricePerHour ?? Number.POSITIVE_INFINITY,
+  ...(bundles && { bundles }),
   ...(idleMs != null && { idleMs }),
   ...(usage && { usage }),
   ...(metrics && { metrics: Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value ?? Number.NaN])) }),

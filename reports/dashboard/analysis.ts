@@ -2,10 +2,8 @@
 
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { replicasFor } from '../../search/objective.ts'
+import { fleetPerHour } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { fleetPerHour, type PriceBook } from '../../trials/prices/book.ts'
-import { resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
 import type { Candidate } from '../recommendation/types.ts'
@@ -61,24 +59,11 @@ interface FleetRow {
   readonly utilisationOneLost: number
 }
 
-/** What so many replicas cost, $ per hour. */
-export type BillOf = (candidate: Candidate, replicas: number) => number
-
-const replicasBilled: BillOf = ({ pricePerHour }, replicas) => replicas * pricePerHour
-
-/** Whole instances where GPUs are sold as those, as `tune plan` pays. */
-export const billedBy =
-  (book: PriceBook, ownGpus: readonly Gpu[] = []): BillOf =>
-  (candidate, replicas) =>
-    book.instances === undefined || !Number.isFinite(candidate.pricePerHour)
-      ? replicasBilled(candidate, replicas)
-      : fleetPerHour(resourcesOf(candidate.configuration, {}, ownGpus), replicas, book)
-
 /** A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one lost the rest may run up to their capacity. */
-export function fleetFor(candidate: Candidate, demandRps: number, headroom: number, billOf: BillOf = replicasBilled): FleetRow {
+export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
   const replicas = replicasFor({ demandRps, headroom }, candidate.capacityRps)
   const withSpare = Math.max(replicas, replicasFor({ demandRps, headroom: 0 }, candidate.capacityRps) + 1)
-  const perMonth = (n: number) => billOf(candidate, n) * hoursPerMonth
+  const perMonth = (n: number) => fleetPerHour(candidate, n) * hoursPerMonth
   return {
     demandRps,
     replicas,
@@ -97,14 +82,9 @@ interface SensitivityRow {
 }
 
 /** What the bill becomes when something is not as assumed: the capacity's interval, the demand, the headroom. */
-export function sensitivityOf(
-  candidate: Candidate,
-  demandRps: number,
-  headroom: number,
-  billOf: BillOf = replicasBilled,
-): SensitivityRow[] {
+export function sensitivityOf(candidate: Candidate, demandRps: number, headroom: number): SensitivityRow[] {
   const at = (what: string, capacityRps: number, demand: number, free: number): SensitivityRow => {
-    const { replicas, pricePerMonth } = fleetFor({ ...candidate, capacityRps }, demand, free, billOf)
+    const { replicas, pricePerMonth } = fleetFor({ ...candidate, capacityRps }, demand, free)
     return { what, replicas, pricePerMonth }
   }
   const { capacityRps, capacityCi90Rps } = candidate

@@ -14,7 +14,7 @@ import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { addressOf, askedBy, withPrice } from './address.ts'
-import { billedBy, fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
+import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
 import { billOf, billsOf, cheapestByCapacity, decisionOption } from './charts/decision-chart.ts'
 import { effectOption } from './charts/matters-chart.ts'
 import { paretoOption } from './charts/pareto-chart.ts'
@@ -298,11 +298,11 @@ describe('the address is the question', () => {
   })
 
   test('the page pays whole instances as the plan does', () => {
-    const book = parsePriceBook('instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2}}', 'mine.yaml')
-    const half = { ...candidate(), capacityRps: 100, pricePerHour: 1, configuration: { gpu: 'T4', gpuMemoryPercent: 50 } }
-    expect(fleetFor(half, 300, 0, billedBy(book, []))).toMatchObject({ replicas: 3, pricePerMonth: 4 * 720, withSparePerMonth: 4 * 720 })
-    expect(fleetFor(half, 300, 0, billedBy(defaultPriceBook, [])).pricePerMonth).toBe(3 * 720)
-    expect(sensitivityOf(half, 300, 0, billedBy(book, []))[0]!.pricePerMonth).toBe(4 * 720)
+    const half = { ...candidate(), capacityRps: 100, pricePerHour: 1 }
+    const sold = { ...half, bundles: [{ name: 'box', replicas: 2, perHour: 2 }] }
+    expect(fleetFor(sold, 300, 0)).toMatchObject({ replicas: 3, pricePerMonth: 4 * 720, withSparePerMonth: 4 * 720 })
+    expect(fleetFor(half, 300, 0).pricePerMonth).toBe(3 * 720)
+    expect(sensitivityOf(sold, 300, 0)[0]!.pricePerMonth).toBe(4 * 720)
   })
 
   test('where GPUs are sold as instances, an instance’s price is what can be edited', () => {

@@ -4,9 +4,10 @@ import { loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { ReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
-import { type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
+import { bundlesIn, type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
@@ -35,7 +36,7 @@ export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): b
 export class Ranker {
   readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
   readonly #labels = new WeakMap<Configuration, string>()
-  #prices = new WeakMap<Configuration, number>()
+  #prices = new WeakMap<Configuration, ReplicaPrice>()
   #book?: PriceBook
 
   constructor(readonly experiment: DashboardExperiment) {}
@@ -49,7 +50,9 @@ export class Ranker {
     return {
       slo,
       objective,
-      pricePerHour: (c) => remembered(this.#prices, c, () => priceOf(c, prices, this.experiment.ownGpus)),
+      pricePerHour: Object.assign((c: Configuration) => this.#price(c, prices).pricePerHour, {
+        bundles: (c: Configuration) => this.#price(c, prices).bundles,
+      }),
       label: (c) => this.label(c),
       ...(this.experiment.qualities && { quality: (c) => this.experiment.qualities?.[String(c.variant)], minQuality }),
       curve: (measurement, under) => this.#curve(measurement, under),
@@ -58,6 +61,10 @@ export class Ranker {
 
   label(configuration: Configuration): string {
     return remembered(this.#labels, configuration, () => describeConfiguration(configuration, {}, this.experiment.ownGpus))
+  }
+
+  #price(configuration: Configuration, book: PriceBook): ReplicaPrice {
+    return remembered(this.#prices, configuration, () => priceIn(configuration, book, this.experiment.ownGpus))
   }
 
   /** The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no experiment to tell it by */
@@ -107,12 +114,13 @@ function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configu
   return value
 }
 
-function priceOf(configuration: Configuration, book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): number {
+function priceIn(configuration: Configuration, book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): ReplicaPrice {
   try {
-    return pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
+    const resources = resourcesOf(configuration, {}, ownGpus)
+    return { pricePerHour: pricePerHour(resources, book), bundles: bundlesIn(resources, book) }
   } catch (error) {
     // A GPU that a hand-edited price list lacks: its configurations are shown without a price and rank last.
-    if (error instanceof PriceError) return Number.POSITIVE_INFINITY
+    if (error instanceof PriceError) return { pricePerHour: Number.POSITIVE_INFINITY }
     throw error
   }
 }

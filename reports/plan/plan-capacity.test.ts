@@ -56,7 +56,7 @@ describe('the published example', () => {
   })
 
   test('of a list that sells whole instances of four replicas, a fleet of nine pays three of them', () => {
-    const list = { name: 'whole', currency: 'USD', perHour: 1, fleetPerHour: (n: number) => Math.ceil(n / 4) * 4 }
+    const list = { name: 'whole', currency: 'USD', perHour: 1, bundles: [{ name: 'four', replicas: 4, perHour: 4 }] }
     const { units, breakEven: best } = planCapacity(input({ units: [unit(12, 1, { prices: [list] })] }))
     expect(units[0]!.months[0]).toMatchObject({ replicas: 9, staticPerMonth: 12 * 720, withSparePerMonth: 12 * 720 })
     expect(units[0]).toMatchObject({ zonePerMonth: 16 * 720, byPriceList: [{ name: 'whole', perMonth: 12 * 720 }] })

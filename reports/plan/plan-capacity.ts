@@ -1,6 +1,7 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import type { Slo } from '../../profiler/types.ts'
+import { type Bundle, fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
@@ -17,8 +18,8 @@ interface PriceList {
   readonly currency: string
   /** One replica, or its part of the instance that it is on. */
   readonly perHour: number
-  /** Of a list that sells whole instances: those that hold so many replicas. */
-  readonly fleetPerHour?: (replicas: number) => number
+  /** Of a list that sells whole instances alone. */
+  readonly bundles?: readonly Bundle[]
 }
 
 export interface PlanUnit extends FleetUnit {
@@ -136,10 +137,7 @@ export function planCapacity(input: PlanInput): Plan {
   const rank = ({ unit, months }: UnitPlan) => (unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth)
   const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
-  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => {
-    const { perHour: pricePerHour, fleetPerHour } = first!
-    return { label, capacityRps, pricePerHour, fleetPerHour }
-  })
+  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({ label, capacityRps, ...priceIn(first!) }))
   return {
     demand: input.demand,
     input,
@@ -166,10 +164,9 @@ function check({ units, headroom, months, growthPerMonth, zones, minReplicas, ex
 /** Rounding errors of products such as 50 × 3.06 × 720 are no money. */
 const cents = (dollars: number): number => Math.round(dollars * 1e6) / 1e6
 
-/** What a price list asks for a fleet, per hour. */
-const perHourOf = ({ perHour, fleetPerHour }: PriceList, replicas: number): number => fleetPerHour?.(replicas) ?? replicas * perHour
+const priceIn = ({ perHour, bundles }: PriceList): ReplicaPrice => ({ pricePerHour: perHour, ...(bundles && { bundles }) })
 
-const fleetPerMonth = (list: PriceList, replicas: number): number => cents(perHourOf(list, replicas) * hoursPerMonth)
+const fleetPerMonth = (list: PriceList, replicas: number): number => cents(fleetPerHour(priceIn(list), replicas) * hoursPerMonth)
 
 const monthDemand = (input: PlanInput, month: number): Demand => scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
 

@@ -1,6 +1,7 @@
 /** What a fleet costs: by the price book, on the instances that clouds rent out, and against other configurations as demand grows. */
 
 import { replicasFor } from '../../search/objective.ts'
+import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import { type Instance, instances } from '../../trials/prices/instances.ts'
 import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import type { Resources } from '../../trials/resources.ts'
@@ -38,12 +39,9 @@ export function cloudCosts(resources: Resources, replicas: number, list: readonl
   return [...best.values()].sort((a, b) => a.perMonth - b.perMonth)
 }
 
-interface Rival {
+interface Rival extends ReplicaPrice {
   readonly label: string
   readonly capacityRps: number
-  readonly pricePerHour: number
-  /** So many replicas, where that is not their number times the price of one. */
-  readonly fleetPerHour?: (replicas: number) => number
 }
 
 /** From this demand on (and up to the next entry's) `label` is the cheapest. */
@@ -68,10 +66,7 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
   }
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
-    const price = ({ capacityRps, pricePerHour, fleetPerHour }: Rival) => {
-      const replicas = replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, capacityRps)
-      return fleetPerHour?.(replicas) ?? replicas * pricePerHour
-    }
+    const price = (rival: Rival) => fleetPerHour(rival, replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps))
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {
       if (!best) return r

@@ -5,6 +5,7 @@ import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost, demandOf, replicasFor } from '../../search/objective.ts'
+import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { metricsAt, metricsRead } from './read-metrics.ts'
@@ -19,7 +20,7 @@ export interface View {
   readonly slo: Slo
   readonly objective: Objective
   /** $ per hour of one replica. */
-  readonly pricePerHour: (configuration: Configuration) => number
+  readonly pricePerHour: Pricing<Configuration>
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: (configuration: Configuration) => string
   /** Of the model variant; undefined where there are none. */
@@ -112,7 +113,8 @@ function figuresAt(
 ): Figures {
   const [trial] = trials
   const { configuration } = trial
-  const pricePerHour = view.pricePerHour(configuration)
+  const price = priceOf(view.pricePerHour, configuration)
+  const { pricePerHour } = price
   const { capacityRps } = capacity
   const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
@@ -133,10 +135,10 @@ function figuresAt(
     ...(capacity.derived ? { derived: true } : {}),
     ...boundOf(capacity),
     ...qualityIn(configuration, view),
-    pricePerHour,
+    ...price,
     pricePerMillionRequests: capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
     ...(tokens && { tokens }),
-    ...(replicas === undefined ? {} : { replicas, totalPricePerHour: replicas * pricePerHour }),
+    ...(replicas === undefined ? {} : { replicas, totalPricePerHour: fleetPerHour(price, replicas) }),
   }
 }
 
@@ -159,7 +161,7 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
     sloMsAtCapacity: Number.POSITIVE_INFINITY,
     sloMsFrom: 'idle',
     ...qualityIn(trial.configuration, view),
-    pricePerHour: view.pricePerHour(trial.configuration),
+    ...priceOf(view.pricePerHour, trial.configuration),
     pricePerMillionRequests: Number.POSITIVE_INFINITY,
     cost: Number.POSITIVE_INFINITY,
     feasible: false,

@@ -1,5 +1,6 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
 import type { Slo } from '../../profiler/types.ts'
+import type { Bundle } from '../../search/replica-price.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance, Usage } from '../../trials/types.ts'
@@ -42,6 +43,8 @@ export interface Candidate {
   readonly quality?: number
   /** One replica. */
   readonly pricePerHour: number
+  /** Whole instances that replicas are sold in; absent: each by itself. */
+  readonly bundles?: readonly Bundle[]
   readonly pricePerMillionRequests: number
   /** Of streamed answers; absent where none were, or nothing under load counts. */
   readonly tokens?: TokenFigures

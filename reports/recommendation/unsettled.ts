@@ -89,7 +89,7 @@ export function nextHeat(recommendation: Recommendation, isOut: (candidate: Cand
   const [first, second] = runners.filter(({ out }) => !out)
   if (first === undefined || first.done || first.cost > least + confirmationMargin * Math.abs(least)) return undefined
   const { candidate, rateRps } = first
-  const leastRps = capacityToBeatRps(objective, candidate.pricePerHour, second?.cost)
+  const leastRps = capacityToBeatRps(objective, candidate, second?.cost)
   const leastProvenRps = Math.min(rateRps, Math.max(leastProven * rateRps, shareOfDemand(rateRps, objective)))
   return { candidate, rateRps, leastProvenRps, ...(leastRps !== undefined && { leastRps }) }
 }

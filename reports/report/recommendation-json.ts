@@ -81,6 +81,11 @@ const candidate = z.object({
   metrics: metrics.optional().meta({ description: "of the server's own metrics, name → value, as they were read at this capacity" }),
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
+  bundles: z
+    .array(z.object({ name: z.string(), replicas: z.number(), perHour: z.number() }))
+    .readonly()
+    .optional()
+    .meta({ description: 'whole instances that replicas are sold in, $ per hour; absent: each by itself' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
   tokens: tokens.optional().meta({ description: 'of streamed answers' }),
   replicas: figure.optional(),

@@ -2,6 +2,7 @@
 import type { EChartsOption } from 'echarts'
 import { isImported } from '../../profiler/capacity/imported-loads.ts'
 import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
+import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
   energy,
@@ -175,8 +176,8 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
     String(n),
     rate(n * each),
     rate((n - 1) * each),
-    `${money(n * best.pricePerHour)}`,
-    `${money(n * best.pricePerHour * 720)}`,
+    money(fleetPerHour(best, n)),
+    money(fleetPerHour(best, n) * 720),
   ])
   return [
     heading(2, 'Capacity'),

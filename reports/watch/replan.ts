@@ -1,15 +1,14 @@
 /** What to deploy in place of what runs, from what was measured before: nothing where nothing is gained, and no guess where too little is known. */
 import { replicasFor } from '../../search/objective.ts'
+import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Finding } from './watching.ts'
 
 /** A measured configuration under the SLO as drift leaves it. */
-export interface Option {
+export interface Option extends ReplicaPrice {
   readonly trial: number
   readonly label: string
   /** Of one replica, as slow as production is, requests per second; 0 where it no longer keeps the SLO. */
   readonly capacityRps: number
-  /** Of one replica, per hour. */
-  readonly pricePerHour: number
 }
 
 export interface PlanFor {
@@ -55,7 +54,7 @@ export function replan({ findings, options, deployed, peakRps, headroom, leastGa
     .filter(({ capacityRps }) => capacityRps > 0)
     .map((option): Fleet => {
       const replicas = replicasFor({ demandRps: peakRps, headroom }, option.capacityRps)
-      return { trial: option.trial, label: option.label, replicas, perHour: replicas * option.pricePerHour }
+      return { trial: option.trial, label: option.label, replicas, perHour: fleetPerHour(option, replicas) }
     })
     .sort((a, b) => a.perHour - b.perHour)
   const [best] = fleets

@@ -3,6 +3,7 @@ import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { believedBest } from '../incumbent.ts'
 import { bestOf, climb } from '../local-search.ts'
 import { z90 } from '../normal.ts'
+import { priceOf } from '../replica-price.ts'
 import { around, configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
@@ -101,7 +102,7 @@ class Choice {
 
   #score(candidates: readonly Configuration[], how?: 'roughly'): Scored {
     const beliefs = this.surrogate.believe(candidates, how)
-    const prices = Float64Array.from(candidates, (c) => this.problem.pricePerHour(c))
+    const prices = candidates.map((c) => priceOf(this.problem.pricePerHour, c))
     return { candidates, beliefs, scores: logAcquisition(this.problem, prices, beliefs, this.#best?.logCost ?? Infinity) }
   }
 

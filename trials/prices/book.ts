@@ -1,6 +1,7 @@
 /** What resources cost per hour, and where the figures come from. */
+import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
-import { cheapestFleet, cheapestPlace, type SoldInstance } from './whole-instances.ts'
+import { bundlesOf, cheapestPlace, type SoldInstance } from './whole-instances.ts'
 
 export interface Price {
   /** Per hour, in the book's currency. */
@@ -91,10 +92,11 @@ export function pricePerHour(resources: Resources, book: PriceBook): number {
   return base + price.perHour * resources.gpuShare * resources.gpus
 }
 
-/** What a fleet costs per hour: its replicas, or the whole instances that hold them. @throws as `pricePerHour` */
-export function fleetPerHour(resources: Resources, replicas: number, book: PriceBook): number {
-  if (book.instances === undefined || resources.gpu === undefined) return replicas * pricePerHour(resources, book)
-  return (cheapestFleet(resources, replicas, book.instances) ?? noInstance(resources, book)).perHour
+/** Whole instances that replicas are sold in; undefined where each is sold by itself. @throws as `pricePerHour` */
+export function bundlesIn(resources: Resources, book: PriceBook): readonly Bundle[] | undefined {
+  if (book.instances === undefined || resources.gpu === undefined) return undefined
+  const bundles = bundlesOf(resources, book.instances)
+  return bundles.length > 0 ? bundles : noInstance(resources, book)
 }
 
 /** How to give the price that a book has not. */

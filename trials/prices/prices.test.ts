@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { cheapestBundles, fleetPerHour } from '../../search/replica-price.ts'
 import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
-import { defaultPriceBook, fleetPerHour, pricePerHour } from './book.ts'
+import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
 import { instanceNamed, instances, listedAt } from './instances.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
-import { cheapestFleet, cheapestPlace } from './whole-instances.ts'
+import { cheapestPlace, replicasPerInstance } from './whole-instances.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
@@ -172,12 +173,12 @@ test('one core and an H100 cost the instance that has an H100, whole or shared',
   expect(pricePerHour(quarter(4), book)).toBeCloseTo(6.88 / 4, 12)
   // ... and of eight GPUs with 192 cores 32 of 6, at the same price for each GPU.
   expect(pricePerHour(quarter(6), book)).toBeCloseTo(55.04 / 32, 12)
-  expect(cheapestFleet(quarter(6), 3, book.instances!)).toMatchObject({ instance: { name: 'p5.4xlarge' }, count: 2, perHour: 13.76 })
+  expect(cheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({ bundle: { name: 'p5.4xlarge' }, count: 2, perHour: 13.76 })
   // Seven slices on each.
   expect(pricePerHour(resourcesOf({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(6.88 / 7, 12)
   // Without a GPU cores and memory have the provider's own rates.
   expect(pricePerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(2 * 0.033 + 4 * 0.00375, 12)
-  expect(fleetPerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), 3, book)).toBeCloseTo(3 * (2 * 0.033 + 4 * 0.00375), 12)
+  expect(bundlesIn(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeUndefined()
 })
 
 test('fleets on instances: whole ones, never below the part of a replica or of the GPU, and more replicas never cost less', () => {
@@ -195,13 +196,17 @@ test('fleets on instances: whole ones, never below the part of a replica or of t
         const { gpu } = book.instances![nth % book.instances!.length]!
         const resources = resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024, gpuMemoryPercent })
         const one = pricePerHour(resources, book)
-        const fleet = fleetPerHour(resources, replicas, book)
+        const price = { pricePerHour: one, bundles: bundlesIn(resources, book)! }
+        const fleet = fleetPerHour(price, replicas)
         expect(one).toBeGreaterThanOrEqual(book.gpus[gpu]!.perHour * resources.gpuShare - 1e-9)
         expect(fleet).toBeGreaterThanOrEqual(replicas * one - 1e-9)
-        expect(fleetPerHour(resources, replicas + 1, book)).toBeGreaterThanOrEqual(fleet - 1e-9)
-        const { count, replicasEach, instance } = cheapestFleet(resources, replicas, book.instances!)!
-        expect(count * replicasEach).toBeGreaterThanOrEqual(replicas)
-        expect(fleet).toBeCloseTo(count * instance.perHour, 9)
+        expect(fleetPerHour(price, replicas + 1)).toBeGreaterThanOrEqual(fleet - 1e-9)
+        // Beside every instance of the list, those left out, too.
+        const fleets = book.instances!.flatMap((instance) => {
+          const each = replicasPerInstance(resources, instance)
+          return each > 0 ? [Math.ceil(replicas / each) * instance.perHour] : []
+        })
+        expect(fleet).toBeCloseTo(Math.min(...fleets), 9)
       },
     ),
   )

@@ -1,4 +1,5 @@
 /** What a replica and a fleet cost where GPUs are sold only as instances, with their cores and memory. */
+import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
 
 /** An instance as one price list sells it. */
@@ -26,38 +27,33 @@ export function replicasPerInstance(resources: Resources, instance: Shape): numb
 interface Rented {
   readonly instance: SoldInstance
   readonly replicasEach: number
-  readonly count: number
-  /** All of them. */
+  /** Of one replica: its part of the instance. */
   readonly perHour: number
 }
 
 /** Shares of several GPUs at once are paid as whole ones: no scheduler puts two such replicas beside each other. */
 const paid = (resources: Resources): Resources => (resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources)
 
+/** Every instance that holds a replica, with how many. */
 const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
   list
     .map((instance) => ({ instance, replicasEach: replicasPerInstance(paid(resources), instance) }))
     .filter(({ replicasEach }) => replicasEach > 0)
 
-/** At the same price the smaller instance: less stands empty. */
-const cheapest = (offers: readonly Rented[]): Rented | undefined =>
-  offers.reduce<Rented | undefined>((best, offer) => {
+/** The instance on which a replica's part costs least, and that part's price, $ per hour; at the same price the smaller one. Undefined: none holds one. */
+export function cheapestPlace(resources: Resources, list: readonly SoldInstance[]): Rented | undefined {
+  const parts = fitting(resources, list).map((o) => ({ ...o, perHour: o.instance.perHour / o.replicasEach }))
+  return parts.reduce<Rented | undefined>((best, offer) => {
     if (best === undefined) return offer
     const same = Math.abs(offer.perHour - best.perHour) <= 1e-9 * best.perHour
     return (same ? offer.replicasEach < best.replicasEach : offer.perHour < best.perHour) ? offer : best
   }, undefined)
-
-/** The instance on which a replica's part costs least, and that part's price, $ per hour. Undefined: none holds one. */
-export function cheapestPlace(resources: Resources, list: readonly SoldInstance[]): Rented | undefined {
-  const parts = fitting(resources, list).map((o) => ({ ...o, count: 1 / o.replicasEach, perHour: o.instance.perHour / o.replicasEach }))
-  return cheapest(parts)
 }
 
-/** The cheapest whole instances of one kind that hold so many replicas. Undefined: none holds one. */
-export function cheapestFleet(resources: Resources, replicas: number, list: readonly SoldInstance[]): Rented | undefined {
-  const fleets = fitting(resources, list).map((offer) => {
-    const count = Math.ceil(replicas / offer.replicasEach)
-    return { ...offer, count, perHour: count * offer.instance.perHour }
-  })
-  return cheapest(fleets)
+/** What replicas are sold in: the instances that hold one, without those that another one beats, holding as many for no more. Empty: none holds one. */
+export function bundlesOf(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
+  const bundles = fitting(resources, list)
+    .map(({ instance: { name, perHour }, replicasEach }): Bundle => ({ name, replicas: replicasEach, perHour }))
+    .sort((a, b) => a.perHour - b.perHour || b.replicas - a.replicas)
+  return bundles.filter(({ replicas }, i) => bundles.slice(0, i).every((cheaper) => cheaper.replicas < replicas))
 }

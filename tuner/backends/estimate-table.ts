@@ -1,6 +1,7 @@
 /** What the device model expects of every configuration of an experiment, with error bars; nothing is started or measured. */
 import { createRng } from '../../search/index.ts'
 import { cost, logCost } from '../../search/objective.ts'
+import { priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import { untried } from '../../search/untried.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
@@ -9,7 +10,7 @@ import type { Experiment } from '../experiment/types.ts'
 import { labelOf } from '../loop/problem.ts'
 import { architecturesNamed, estimatorsOf } from './estimators.ts'
 
-interface EstimateRow {
+interface EstimateRow extends ReplicaPrice {
   readonly configuration: Configuration
   readonly label: string
   readonly capacityRps: number
@@ -17,7 +18,6 @@ interface EstimateRow {
   readonly relativeError: number
   readonly idleMs: number
   readonly binding: 'gpu' | 'cpu' | 'slo'
-  readonly pricePerHour: number
   readonly pricePerMillionRequests: number
   /** P(its GPU memory does not suffice after all). */
   readonly outOfMemory: number
@@ -102,7 +102,8 @@ function rowOf(
   problem: Problem,
 ): EstimateRow {
   const { capacityRps, relativeError, idleMs, binding, outOfMemory } = estimated
-  const pricePerHour = problem.pricePerHour(configuration)
+  const price = priceOf(problem.pricePerHour, configuration)
+  const { pricePerHour } = price
   return {
     configuration,
     label,
@@ -110,11 +111,11 @@ function rowOf(
     relativeError,
     idleMs,
     binding,
-    pricePerHour,
+    ...price,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
     outOfMemory,
-    cost: cost(problem.objective, { pricePerHour, capacityRps, idleMs }),
-    logCost: logCost(problem.objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)),
+    cost: cost(problem.objective, { ...price, capacityRps, idleMs }),
+    logCost: logCost(problem.objective, price, Math.log(capacityRps), Math.log(idleMs)),
   }
 }
 

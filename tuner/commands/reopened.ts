@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { defaultKind } from '../../search/objective.ts'
+import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
@@ -32,7 +33,7 @@ export interface Reopened {
   readonly trials: readonly FinishedTrial[]
   readonly experiment: Experiment
   readonly book: PriceBook
-  readonly pricePerHour: (configuration: Configuration) => number
+  readonly pricePerHour: Pricing<Configuration>
   readonly label: (configuration: Configuration) => string
   readonly recommendation: Recommendation
 }

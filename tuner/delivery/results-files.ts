@@ -5,6 +5,7 @@ import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
+import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { makeFolder } from '../../trials/private-files.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -18,7 +19,7 @@ interface Results {
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]
   readonly experiment: Experiment
-  readonly pricePerHour: (configuration: Configuration) => number
+  readonly pricePerHour: Pricing<Configuration>
   readonly label: (configuration: Configuration) => string
 }
 

@@ -1,13 +1,14 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
+import type { Pricing } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
-import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
+import { bundlesIn, defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook } from '../../trials/prices/providers.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
@@ -30,18 +31,25 @@ const holdsWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
   backend === 'kubernetes' && kubernetes?.gpuScheme !== undefined && holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
 
 /** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. @param wholeGpus a part of a GPU costs all of it */
-export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus = false): (configuration: Configuration) => number {
-  const known = new Map<string, number>()
+export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus = false): Pricing<Configuration> {
+  const held = (configuration: Configuration) => {
+    const resources = resourcesOf(configuration, {}, ownGpus)
+    return wholeGpus && resources.gpu !== undefined && !resources.migProfile ? { ...resources, gpuShare: 1 } : resources
+  }
+  return Object.assign(
+    perResources((configuration) => pricePerHour(held(configuration), book)),
+    { bundles: perResources((configuration) => bundlesIn(held(configuration), book)) },
+  )
+}
+
+/** Remembers what depends on the resources of a configuration alone. */
+function perResources<V>(of: (configuration: Configuration) => V): (configuration: Configuration) => V {
+  const known = new Map<string, V>()
   return (configuration) => {
     const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
     const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
-    let price = known.get(key)
-    if (price === undefined) {
-      const held = resourcesOf(configuration, {}, ownGpus)
-      price = pricePerHour(wholeGpus && held.gpu !== undefined && !held.migProfile ? { ...held, gpuShare: 1 } : held, book)
-      known.set(key, price)
-    }
-    return price
+    if (!known.has(key)) known.set(key, of(configuration))
+    return known.get(key)!
   }
 }
 

@@ -2,6 +2,7 @@
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
 import { costText } from '../../search/objective.ts'
+import { priceOf } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Problem, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
@@ -204,12 +205,13 @@ export class Search {
     this.#turns.start(number)
     const { backend, label, problem, expectation, now } = this.#parts
     const { objective, slo, stop } = this.#experiment
-    const pricePerHour = problem.pricePerHour(configuration)
+    const price = priceOf(problem.pricePerHour, configuration)
+    const { pricePerHour } = price
     this.#emit({ type: 'trial-started', number, suggestion: suggestionOf(request), label: label(configuration), pricePerHour })
     const best = this.#best()
     const expected = expectation?.(configuration)
     const { tolerance } = stop
-    const task = taskOf({ purpose, predicted, expected, objective, pricePerHour, bestCost: best?.cost, tolerance })
+    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance })
     const done = runTrial(
       backend,
       task,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { taskOf } from './trial-task.ts'
 
-const asked = { objective: { kind: 'price-per-request' }, pricePerHour: 3.6, tolerance: 0.05 } as const
+const asked = { objective: { kind: 'price-per-request' }, price: { pricePerHour: 3.6 }, tolerance: 0.05 } as const
 const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
 const expected = { capacityRps: 140, relativeError: 0.1 }
 

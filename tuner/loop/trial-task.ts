@@ -1,5 +1,6 @@
 /** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
 import { capacityToBeatRps, learnsPlainly, type Objective } from '../../search/objective.ts'
+import type { ReplicaPrice } from '../../search/replica-price.ts'
 import type { Prediction, TrialPurpose } from '../../trials/types.ts'
 import type { TrialTask } from '../backends/backend.ts'
 import type { Expected } from './second-reading.ts'
@@ -11,8 +12,7 @@ interface Asked {
   /** What the device model does. */
   readonly expected?: Expected
   readonly objective: Objective
-  /** Of one replica, $. */
-  readonly pricePerHour: number
+  readonly price: ReplicaPrice
   /** What the best so far costs by the objective. */
   readonly bestCost?: number
   /** How much better something must be to matter, 0.05 = 5 %. */
@@ -26,12 +26,12 @@ const firstPrecision = 2
 const yardstickPrecision = 3
 
 /** The yardstick is measured to the end, for a gain is stated against it; anything else may end once it cannot cost less than the best. */
-export function taskOf({ purpose, predicted, expected, objective, pricePerHour, bestCost, tolerance }: Asked): TrialTask {
+export function taskOf({ purpose, predicted, expected, objective, price, bestCost, tolerance }: Asked): TrialTask {
   const yardstick = purpose === 'default'
   const known = predicted && predicted.high < widest * predicted.low ? predicted.rate : expected?.capacityRps
   return {
     kind: 'trial',
-    capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, pricePerHour, bestCost),
+    capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
     expectedRps: learnsPlainly(objective) ? known : undefined,
     precision: tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),
   }

@@ -1,7 +1,7 @@
 /** The monthly bill against demand, a staircase for each configuration. Pure. */
 
 import type { Candidate } from '../../recommendation/types.ts'
-import { type BillOf, fleetFor } from '../analysis.ts'
+import { fleetFor } from '../analysis.ts'
 import { axis, base, type ChartOption, colour, legend, type Theme, yAxis } from './theme.ts'
 
 const steps = 240
@@ -11,7 +11,6 @@ export function billOption(
   candidates: readonly Candidate[],
   demandRps: number,
   headroom: number,
-  billOf: BillOf,
   upToRps: number,
   theme: Theme,
 ): ChartOption {
@@ -35,7 +34,7 @@ export function billOption(
       step: 'end',
       symbol: 'none',
       lineStyle: { width: i === 0 ? 2.5 : 1.5, type: (['solid', 'dashed', 'dotted'] as const)[i % 3] },
-      data: rates.map((rps) => [rps, fleetFor(c, rps, headroom, billOf).pricePerMonth]),
+      data: rates.map((rps) => [rps, fleetFor(c, rps, headroom).pricePerMonth]),
       ...(i === 0
         ? {
             markLine: {

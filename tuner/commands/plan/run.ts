@@ -12,7 +12,7 @@ import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../reports/specs/index.ts'
-import { fleetPerHour, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
 import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
@@ -215,7 +215,7 @@ function unitsOf(
         name: book.name,
         currency: book.currency,
         perHour: pricePerHour(resources, book),
-        ...(book.instances && { fleetPerHour: (replicas: number) => fleetPerHour(resources, replicas, book) }),
+        bundles: bundlesIn(resources, book),
       })),
       ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
     }

@@ -3,6 +3,7 @@ import { percent, significant, writing } from '../../../reports/format.ts'
 import { costText } from '../../../search/objective.ts'
 import type { RecordedTable } from '../../../search/replay-table.ts'
 import type { ReplayTask } from '../../../search/replay-task.ts'
+import { priceOf } from '../../../search/replica-price.ts'
 import type { Configuration, Observation } from '../../../search/types.ts'
 import { table as columns } from '../../render/columns.ts'
 import { glyph, type Style } from '../../render/glyphs.ts'
@@ -41,7 +42,7 @@ function outcome(task: ReplayTask, recorded: RecordedTable, o: Observation): str
 /** '$0.11 per million requests'. */
 function costWords({ problem }: RecordedTable, { configuration, ...observation }: Observation, cost: number): string {
   const capacityRps = observation.state === 'complete' ? (observation.rate?.value ?? 0) : 0
-  return costText(problem.objective, { cost, pricePerHour: problem.pricePerHour(configuration), capacityRps }, writing)
+  return costText(problem.objective, { cost, ...priceOf(problem.pricePerHour, configuration), capacityRps }, writing)
 }
 
 function verdict({ task, recorded, truth, run }: Told): string {

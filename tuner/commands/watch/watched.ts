@@ -67,9 +67,10 @@ const judgedAt = ({ experiment, trials, pricePerHour, label }: Reopened, slownes
 
 /** Every measured configuration, as slow as production is. */
 export const optionsAt = (reopened: Reopened, slowness: number): readonly Option[] =>
-  judgedAt(reopened, slowness).map(({ candidate: { trial, label, capacityRps, pricePerHour, feasible } }) => ({
+  judgedAt(reopened, slowness).map(({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
     trial,
     label,
     capacityRps: feasible ? capacityRps / slowness : 0,
     pricePerHour,
+    ...(bundles && { bundles }),
   }))

@@ -2,7 +2,7 @@
 
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
-import { type BillOf, billedBy, fleetFor, sensitivityOf } from '../../analysis.ts'
+import { fleetFor, sensitivityOf } from '../../analysis.ts'
 import { billOption } from '../../charts/capacity-chart.ts'
 import type { Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -24,8 +24,7 @@ export function capacitySection(): Section {
   )
   return {
     element,
-    update({ recommendation: r, candidates, planning: { demandRps, headroom, assumed }, theme, experiment, whatIf }) {
-      const billOf = billedBy(whatIf.prices, experiment.ownGpus)
+    update({ recommendation: r, candidates, planning: { demandRps, headroom, assumed }, theme }) {
       const { best } = r
       chart.element.hidden = best === undefined
       if (!best) {
@@ -34,15 +33,15 @@ export function capacitySection(): Section {
         fill(sensitivity)
         return
       }
-      const top = cheapestFor(candidates, best, demandRps, headroom, billOf)
-      const fleet = fleetFor(best, demandRps, headroom, billOf)
+      const top = cheapestFor(candidates, best, demandRps, headroom)
+      const fleet = fleetFor(best, demandRps, headroom)
       fill(body, planText(best, fleet, { demandRps, headroom, assumed }))
-      chart.set(() => billOption(top, demandRps, headroom, billOf, Math.max(demandRps * 3, best.capacityRps * 4), theme))
+      chart.set(() => billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme))
       chart.describe(
-        `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom, billOf).pricePerMonth)}`).join(', ')}`,
+        `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`).join(', ')}`,
       )
-      fill(fleets, fleetTable(top, demandRps, headroom, billOf))
-      fill(sensitivity, h('h3', {}, 'Sensitivity'), sensitivityTable(best, fleet, demandRps, headroom, billOf))
+      fill(fleets, fleetTable(top, demandRps, headroom))
+      fill(sensitivity, h('h3', {}, 'Sensitivity'), sensitivityTable(best, fleet, demandRps, headroom))
     },
   }
 }
@@ -61,9 +60,9 @@ function planText(best: Candidate, fleet: Fleet, { demandRps, headroom, assumed 
   )
 }
 
-function fleetTable(candidates: readonly Candidate[], demandRps: number, headroom: number, billOf: BillOf): HTMLElement {
+function fleetTable(candidates: readonly Candidate[], demandRps: number, headroom: number): HTMLElement {
   const rows = candidates.map((c) => {
-    const f = fleetFor(c, demandRps, headroom, billOf)
+    const f = fleetFor(c, demandRps, headroom)
     return [
       `${c.trial}: ${c.label}`,
       f.replicas,
@@ -78,8 +77,8 @@ function fleetTable(candidates: readonly Candidate[], demandRps: number, headroo
   return table(heads, rows, [1, 2, 3, 4, 5, 6], 'Fleets for the demand')
 }
 
-function sensitivityTable(best: Candidate, fleet: Fleet, demandRps: number, headroom: number, billOf: BillOf): HTMLElement {
-  const rows = sensitivityOf(best, demandRps, headroom, billOf).map(({ what, replicas, pricePerMonth }) => [
+function sensitivityTable(best: Candidate, fleet: Fleet, demandRps: number, headroom: number): HTMLElement {
+  const rows = sensitivityOf(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
     what,
     replicas,
     money(pricePerMonth),
@@ -89,10 +88,10 @@ function sensitivityTable(best: Candidate, fleet: Fleet, demandRps: number, head
 }
 
 /** The recommended configuration first, then those that are cheapest for the demand. */
-function cheapestFor(candidates: readonly Candidate[], best: Candidate, demandRps: number, headroom: number, billOf: BillOf): Candidate[] {
+function cheapestFor(candidates: readonly Candidate[], best: Candidate, demandRps: number, headroom: number): Candidate[] {
   const others = candidates
     .filter((c) => c.feasible && c !== best)
-    .map((c) => ({ c, bill: fleetFor(c, demandRps, headroom, billOf).pricePerMonth }))
+    .map((c) => ({ c, bill: fleetFor(c, demandRps, headroom).pricePerMonth }))
     .sort((a, b) => a.bill - b.bill)
   return [best, ...others.slice(0, compared - 1).map(({ c }) => c)]
 }
