@@ -25,7 +25,14 @@ export interface FleetOutcome extends SloKept {
   readonly leastReplicas: number
   readonly mostReplicas: number
   /** Ready replicas from each time on, seconds into the period. */
-  readonly ready: readonly { readonly seconds: number; readonly replicas: number }[]
+  readonly ready: readonly ReplicaStep[]
+  /** Those that are paid for. */
+  readonly paid: readonly ReplicaStep[]
+}
+
+interface ReplicaStep {
+  readonly seconds: number
+  readonly replicas: number
 }
 
 /** A number of replicas that never changes. */
@@ -46,7 +53,7 @@ export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number, {
     }
   }
   const ready = [{ seconds: 0, replicas }]
-  return { meanReplicas: replicas, leastReplicas: replicas, mostReplicas: replicas, ready, ...minutes.outcome() }
+  return { meanReplicas: replicas, leastReplicas: replicas, mostReplicas: replicas, ready, paid: ready, ...minutes.outcome() }
 }
 
 /** The fewest replicas that keep the SLO, with the headroom besides: in every minute, and over the whole period taken together. */
@@ -83,7 +90,8 @@ class AutoscaledPlay {
   readonly #pool: NodePool
   readonly #seen: RateSeen
   readonly #minutes: SloMinutes
-  readonly #ready: { seconds: number; replicas: number }[] = []
+  readonly #ready: ReplicaStep[] = []
+  readonly #paidFor: ReplicaStep[] = []
   readonly #memorySeconds: number
   #starting: { readyAt: number; count: number }[] = []
   #pods: number
@@ -120,6 +128,7 @@ class AutoscaledPlay {
       leastReplicas: this.#least,
       mostReplicas: this.#most,
       ready: this.#ready,
+      paid: this.#paidFor,
       ...this.#minutes.outcome(),
     }
   }
@@ -171,7 +180,9 @@ class AutoscaledPlay {
 
   #count(into: number, seconds: number, flow: Parameters<SloMinutes['add']>[1]): void {
     this.#minutes.add(into, flow)
-    this.#paid += this.#pool.paid(this.#pods) * seconds
+    const paid = this.#pool.paid(this.#pods)
+    this.#paid += paid * seconds
+    if (this.#paidFor.at(-1)?.replicas !== paid) this.#paidFor.push({ seconds: into, replicas: paid })
     this.#least = Math.min(this.#least, this.#pods)
     this.#most = Math.max(this.#most, this.#pods)
     const replicas = this.#queues.ready

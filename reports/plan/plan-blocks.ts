@@ -10,6 +10,7 @@ import { leastOf, peakOf } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
 import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'
 import type { ScaledFleet } from './lossless.ts'
+import { mixBlocks } from './mix-blocks.ts'
 import type { Plan, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
@@ -60,6 +61,7 @@ export async function planBlocks(
     ...(plan.input.months > 1 ? growthBlocks(best) : []),
     ...existingBlocks(plan),
     ...priceBlocks(plan),
+    ...mixBlocks(plan),
     ...breakEvenBlocks(plan),
     heading(2, 'How this was reckoned'),
     ...list(assumptions(plan)),
@@ -240,7 +242,7 @@ function assumptions({ input, units }: Plan): string[] {
     `Replicas are the fewest that lose no minute of the period, the demand taken 1 / (1 - headroom ${percent(input.headroom)}) times; a minute is lost when more of its requests than the SLO's percentile allows are over the limit. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
     `The demand is played as given, each rate as long as it holds, without noise within it. Replicas share it evenly; below saturation each answers as its own measured load curve says, its tail taken as exponential; what is more waits at the replica, until a client gives up after ${significant(timeoutSeconds)} s. No credit is taken for the smoothing that pooling brings.`,
     `Autoscaling as Kubernetes does it: every ${syncSeconds} s, on the mean of a minute of ${input.minReplicas === 0 ? 'requests that came, counted before the replicas (a gateway)' : 'answered requests'} that is ${reactionSeconds} s old, left alone within ${percent(tolerance)} of its target, by stabilisation windows and policies. A replica serves ${significant(startupSeconds)} s after its order where a node has room${nodeSeconds > 0 ? `, else a node comes first, ${significant(nodeSeconds)} s; a node holds ${perNode}, is paid whole, and goes when it was not needed for 10 minutes` : ''}.`,
-    'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Spot prices move: give yours with --prices.',
+    'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Prices of spot and of commitments that are not known are given with --spot and --committed.',
   ]
 }
 
@@ -297,5 +299,5 @@ export function planCsv({ units }: Plan): string {
 export function planJson(plan: Plan): string {
   const units = plan.units.map(({ unit: { curve: _, ...unit }, ...rest }) => ({ ...unit, ...rest }))
   const { units: __, demand: ___, ...settings } = plan.input
-  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
+  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, mix: plan.mix, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
 }

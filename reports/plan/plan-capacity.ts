@@ -2,6 +2,7 @@
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { type Bundle, fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
+import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
@@ -9,6 +10,7 @@ import { type Demand, meanOf, peakOf, scaled } from './demand.ts'
 import { autoscaledFleet, type FleetOutcome, replicasThatKeep, type Surroundings, staticFleet } from './fleet.ts'
 import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
 import { losslessSettings, type ScaledFleet } from './lossless.ts'
+import { type MixPlan, planMix, type SpotTerms } from './mix-plan.ts'
 import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
 import { type FleetUnit, shareOver } from './replica.ts'
 
@@ -33,6 +35,8 @@ export interface PlanUnit extends FleetUnit {
   readonly measuredLaunchSeconds?: number
   /** Of streamed answers. */
   readonly tokens?: TokenFigures
+  /** Ways to buy what it runs on. Absent: by the price list alone. */
+  readonly offers?: readonly Offer[]
   /** Price per hour of the same with the GPU whole, where it holds a share. */
   readonly wholeGpuPerHour?: number
 }
@@ -55,6 +59,8 @@ export interface PlanInput {
   readonly scaleDownSeconds?: number
   /** 0: the last one goes, too. */
   readonly minReplicas: number
+  /** On which terms spot instances may serve; absent: none. */
+  readonly spot?: SpotTerms
   /** A fleet there is already: the trial and how many of it. */
   readonly existing?: { readonly trial: number; readonly replicas: number }
 }
@@ -126,6 +132,8 @@ export interface Plan {
   /** Cheapest static fleet in month 1 first. */
   readonly units: readonly UnitPlan[]
   readonly scaling: Scaling
+  /** Of committed, on-demand and spot capacity for the configuration that the plan is made with, month 1; absent: on demand is all that has a price. */
+  readonly mix?: MixPlan
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
@@ -138,11 +146,14 @@ export function planCapacity(input: PlanInput): Plan {
   const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
   const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({ label, capacityRps, ...priceIn(first!) }))
+  const scaling = scalingOf(units[0]!, input)
+  const mix = mixOf(units[0]!, scaling, input)
   return {
     demand: input.demand,
     input,
     units,
-    scaling: scalingOf(units[0]!, input),
+    scaling,
+    ...(mix && { mix }),
     breakEven: breakEven(rivals, 4 * lastPeak, input.headroom),
     ...(input.existing ? { existing: existingFleet(input, input.existing) } : {}),
   }
@@ -242,6 +253,11 @@ function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scali
       lossless: { ...lossless, perMonth: cents(lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth) },
     }),
   }
+}
+
+function mixOf({ unit, months: [first] }: UnitPlan, { lossless }: Scaling, { demand, surroundings, zones, spot }: PlanInput) {
+  const outcome = lossless?.outcome ?? staticFleet(unit, demand, first!.replicas, surroundings)
+  return planMix({ unit, offers: unit.offers ?? [], demand, surroundings, zones, outcome, ...(spot && { spot }) })
 }
 
 function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {

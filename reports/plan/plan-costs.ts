@@ -79,7 +79,7 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
   return segments
 }
 
-/** Replicas that still carry the load when one of `zones` zones is lost, spread evenly: ceil(n / (zones − 1)) in each. */
+/** The fewest that still carry the load of `replicas` when one of `zones` zones is lost, spread as evenly as they go: the fullest zone has ceil(n / (zones − 1)). */
 export function replicasForZones(replicas: number, zones: number): number {
-  return zones < 2 ? replicas : Math.ceil(replicas / (zones - 1)) * zones
+  return zones < 2 ? replicas : replicas + Math.ceil(replicas / (zones - 1))
 }

@@ -17,6 +17,10 @@ export interface PriceBook {
   readonly memoryGiB: Price
   /** GPUs are sold as these alone, with their cores and memory; the rates above are for what holds no GPU. */
   readonly instances?: readonly SoldInstance[]
+  /** What committed and spot capacity costs, as parts of the prices above, where an instance has no price of its own. */
+  readonly shares?: { readonly committed?: number; readonly spot?: number }
+  /** The prices above are themselves those of capacity that is committed to. */
+  readonly isCommitted?: true
 }
 
 export class PriceError extends Error {

@@ -10,6 +10,7 @@ import type { SoldInstance } from './whole-instances.ts'
 const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
 
 const above = z.number('expected a number above 0').positive('expected a number above 0')
+const share = z.number('expected a share such as 0.35').positive('expected a share above 0').max(1, 'expected a share of at most 1')
 const count = z.int('expected a whole number of 1 or more').min(1, 'expected a whole number of 1 or more')
 
 function checkGpu(name: string, path: string[], context: z.RefinementCtx, ownGpus: readonly Gpu[]): void {
@@ -36,14 +37,35 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       }),
     /** GPUs are sold as these alone: with the list's own where it starts from a provider's instances. */
     instances: z
-      .record(z.string(), z.strictObject({ gpu: z.string(), gpus: count.default(1), vcpus: above, memoryGiB: above, price: perHour }))
+      .record(
+        z.string(),
+        z.strictObject({
+          gpu: z.string(),
+          gpus: count.default(1),
+          vcpus: above,
+          memoryGiB: above,
+          price: perHour,
+          committed: perHour.optional(),
+          spot: perHour.optional(),
+        }),
+      )
       .superRefine((instances, context) => {
         for (const [name, { gpu }] of Object.entries(instances)) checkGpu(gpu, [name, 'gpu'], context, ownGpus)
       })
       .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
+    /** Of all prices here that have none of their own: committed and spot as parts of them, 0.63 = 63 %. */
+    committedShare: share.optional(),
+    spotShare: share.optional(),
   })
+
+const sharesOf = ({ committedShare, spotShare }: { committedShare?: number | undefined; spotShare?: number | undefined }) =>
+  committedShare === undefined && spotShare === undefined
+    ? {}
+    : {
+        shares: { ...(committedShare !== undefined && { committed: committedShare }), ...(spotShare !== undefined && { spot: spotShare }) },
+      }
 
 /**
  * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves out keeps the list price unless it says `extends: nothing`.
@@ -83,9 +105,19 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
     currency: book.currency ?? defaultPriceBook.currency,
     vcpu: book.vcpu === undefined ? base.vcpu : priced(book.vcpu),
     memoryGiB: book.memoryGiB === undefined ? base.memoryGiB : priced(book.memoryGiB),
+    ...sharesOf(book),
+    ...(base.isCommitted && { isCommitted: true as const }),
   }
   const sold = Object.entries(book.instances ?? {}).map(
-    ([name, { gpu, price, ...shape }]): SoldInstance => ({ name, gpu: findGpu(gpu, ownGpus).name, ...shape, perHour: price, source }),
+    ([name, { gpu, price, committed, spot, ...shape }]): SoldInstance => ({
+      name,
+      gpu: findGpu(gpu, ownGpus).name,
+      ...shape,
+      perHour: price,
+      ...(committed !== undefined && { committedPerHour: committed }),
+      ...(spot !== undefined && { spotPerHour: spot }),
+      source,
+    }),
   )
   if (book.instances !== undefined || base.instances !== undefined)
     return soldAs([...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)), ...sold], rates)

@@ -5,6 +5,7 @@ import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
 import { instanceNamed, instances, listedAt } from './instances.ts'
+import { offersOf } from './offers.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
 import { cheapestPlace, replicasPerInstance } from './whole-instances.ts'
@@ -210,6 +211,33 @@ test('fleets on instances: whole ones, never below the part of a replica or of t
       },
     ),
   )
+})
+
+test('ways to buy: prices of an instance before those of all, prices given before both', () => {
+  const book = parsePriceBook(
+    'extends: nothing\nvcpu: 0.03\nmemoryGiB: 0\nspotShare: 0.5\ninstances:\n  a: {gpu: T4, gpus: 2, vcpus: 8, memoryGiB: 32, price: 2, committed: 1.2}\n  b: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 3, spot: 0.4}\n  c: {gpu: L4, vcpus: 8, memoryGiB: 32, price: 1}',
+    'mine.yaml',
+  )
+  const t4 = resourcesOf({ gpu: 'T4', cpuCores: 1 })
+  expect(offersOf(t4, book, {})).toEqual([
+    { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2, spotPerHour: 1 },
+    { instance: 'b', replicasEach: 1, onDemandPerHour: 3, spotPerHour: 0.4 },
+  ])
+  expect(offersOf(t4, book, { committed: { share: 0.5 }, spot: { perHour: 0.1 } }).map((o) => [o.committedPerHour, o.spotPerHour])).toEqual(
+    [
+      [1, 0.1],
+      [1.5, 0.1],
+    ],
+  )
+  // Without a GPU a replica is sold by itself, at the book's shares.
+  expect(offersOf(resourcesOf({ cpuCores: 2, memoryMiB: 1024 }), book, {})).toEqual([
+    { replicasEach: 1, onDemandPerHour: 0.06, spotPerHour: 0.03 },
+  ])
+  // A provider's commitments are those of its own list, and stand beside on-demand prices alone.
+  const ofT4 = (name: string) => offersOf(t4, providerBook(name)!, {}).find((o) => o.instance === 'g4dn.xlarge')
+  expect(ofT4('aws-instances')).toEqual({ instance: 'g4dn.xlarge', replicasEach: 1, onDemandPerHour: 0.526, committedPerHour: 0.331 })
+  expect(ofT4('aws-reserved-instances')).toEqual({ instance: 'g4dn.xlarge', replicasEach: 1, onDemandPerHour: 0.331 })
+  expect(() => parsePriceBook('spotShare: 1.5', 'mine.yaml')).toThrow('at most 1')
 })
 
 test('what no instance holds is said with those that are sold', () => {

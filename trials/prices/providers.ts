@@ -35,13 +35,16 @@ const aws: PriceBook = book(
 )
 
 /** Cores and memory at the discount of the instances below, 37 %. */
-const awsReserved: PriceBook = book(
-  `AWS reserved for one year, no upfront, ${listedAt.aws}`,
-  `reserved for one year, no upfront, ${listedAt.aws}`,
-  [0.0208, 0.00236, 'AWS m6i and r6i at the discount of g4dn reserved for one year'],
-  reservedOffers,
-  reserved,
-)
+const awsReserved: PriceBook = {
+  ...book(
+    `AWS reserved for one year, no upfront, ${listedAt.aws}`,
+    `reserved for one year, no upfront, ${listedAt.aws}`,
+    [0.0208, 0.00236, 'AWS m6i and r6i at the discount of g4dn reserved for one year'],
+    reservedOffers,
+    reserved,
+  ),
+  isCommitted: true,
+}
 
 const gcpAt = `on-demand, ${listedAt.gcp}`
 const attached = (perHour: number): Price => ({ perHour, source: `accelerator attached to N1, ${gcpAt}` })
@@ -71,8 +74,9 @@ const wholly = (rates: PriceBook, cloud: string, at: string, paid: (instance: In
   soldAs(
     instances.flatMap((instance) => {
       const perHour = instance.cloud === cloud ? paid(instance) : undefined
-      const { name, gpu, gpus, vcpus, memoryGiB } = instance
-      return perHour === undefined ? [] : [{ name, gpu, gpus, vcpus, memoryGiB, perHour, source: at }]
+      const { name, gpu, gpus, vcpus, memoryGiB, reservedPerHour } = instance
+      const committed = rates.isCommitted || reservedPerHour === undefined ? {} : { committedPerHour: reservedPerHour }
+      return perHour === undefined ? [] : [{ name, gpu, gpus, vcpus, memoryGiB, perHour, ...committed, source: at }]
     }),
     { ...rates, name: `${rates.name}, whole instances` },
   )

@@ -11,6 +11,9 @@ export interface SoldInstance {
   readonly vcpus: number
   readonly memoryGiB: number
   readonly perHour: number
+  /** Committed for a year or more; absent: not known. */
+  readonly committedPerHour?: number
+  readonly spotPerHour?: number
   readonly source: string
 }
 
@@ -35,7 +38,7 @@ interface Rented {
 const paid = (resources: Resources): Resources => (resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources)
 
 /** Every instance that holds a replica, with how many. */
-const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
+export const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
   list
     .map((instance) => ({ instance, replicasEach: replicasPerInstance(paid(resources), instance) }))
     .filter(({ replicasEach }) => replicasEach > 0)

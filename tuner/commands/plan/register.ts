@@ -33,6 +33,15 @@ export function registerPlan(program: Command): void {
     .option('--scale-down <time>', 'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)')
     .option('--min-replicas <n>', 'least replicas of any fleet; 0: an autoscaler takes the last one, too', '1')
     .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', collect, [])
+    .option(
+      '--committed <price>',
+      'of committed capacity: a part of on demand (63%), or $ an hour for each instance (default: of the price list)',
+    )
+    .option('--spot <price>', 'of spot capacity, likewise; needs --interruptions')
+    .option('--interruptions <share or time>', 'of spot instances that are taken in a month (10%), or the mean time until one is (20h)')
+    .option('--spot-lost <share>', 'of the minutes, that interruptions may lose', '0.1%')
+    .option('--spot-share <share>', 'most of what is needed at any time that may be spot', '100%')
+    .option('--spot-notice <time>', 'between the notice of an interruption and the end of the instance', '0s')
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
     .option('--spec <folder>', 'write a deployment there whose autoscaler has the settings that lose no minute')
@@ -45,6 +54,7 @@ Examples:
   tune plan --demand 500
   tune plan --pattern evening-bursts --peak 2000 --growth 5% --out plan.html
   tune plan --trace last-month.csv --prices on-demand.yaml --prices spot.yaml
+  tune plan --pattern daily --peak 2000 --committed 63% --spot 35% --interruptions 10%
   tune plan --demand 300 --fleet 6x3`,
     )
     .action(async (id: string | undefined, flags: PlanFlags) => {

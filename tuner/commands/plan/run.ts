@@ -13,6 +13,7 @@ import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../reports/specs/index.ts'
 import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { type GivenPrices, offersOf } from '../../../trials/prices/offers.ts'
 import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
@@ -24,6 +25,7 @@ import { loadPriceBook, viewOf } from '../../loop/problem.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
+import { givenPrices, spotTerms } from './buying.ts'
 
 export interface PlanFlags {
   readonly db: string
@@ -44,6 +46,12 @@ export interface PlanFlags {
   readonly scaleDown?: string
   readonly minReplicas: string
   readonly prices: readonly string[]
+  readonly committed?: string
+  readonly spot?: string
+  readonly interruptions?: string
+  readonly spotLost: string
+  readonly spotShare: string
+  readonly spotNotice: string
   readonly out?: string
   readonly spec?: string
   readonly json?: boolean
@@ -67,7 +75,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
-    units: unitsOf(reopened, books, wanted, fleet?.trial, timesOf(flags)),
+    units: unitsOf(reopened, books, wanted, fleet?.trial, timesOf(flags), givenPrices(flags, reopened.book)),
     slo: reopened.experiment.slo,
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),
@@ -77,6 +85,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     surroundings: { timeoutSeconds: reopened.experiment.load.timeoutMs / 1000, reactionSeconds: secondsOf(flags.reaction)! },
     scaleDownSeconds: secondsOf(flags.scaleDown),
     minReplicas: parseCount(flags.minReplicas, 0),
+    spot: spotTerms(flags, reopened.book),
     existing: fleet,
   }
   const made = checkedPlan(input)
@@ -172,6 +181,7 @@ function unitsOf(
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
   given: { readonly startup?: number; readonly node?: number },
+  bought: GivenPrices,
 ): PlanUnit[] {
   const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
   // In the order of the recommendation: what is not known to keep the SLO at any rate is planned with only when asked for.
@@ -217,6 +227,7 @@ function unitsOf(
         perHour: pricePerHour(resources, book),
         bundles: bundlesIn(resources, book),
       })),
+      offers: offersOf(resources, books[0]!, bought),
       ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
     }
   })

@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'vitest'
+import type { Offer } from '../../trials/prices/offers.ts'
+import { type Demand, patternDemand, steadyDemand } from './demand.ts'
+import { staticFleet } from './fleet.ts'
+import { lostMinutesShare, type SpotRisk } from './interruptions.ts'
+import { needsOf, planMix, type SpotTerms } from './mix-plan.ts'
+import { hoursPerMonth } from './plan-costs.ts'
+import { playSpot } from './played-spot.ts'
+import type { FleetUnit } from './replica.ts'
+
+/** Breaks the SLO beyond its capacity, and has no queue up to twice that. */
+const unit: FleetUnit = {
+  label: 'x',
+  capacityRps: 100,
+  saturationRps: 200,
+  percentile: 0.99,
+  limitMs: 50,
+  startupSeconds: 90,
+  nodeSeconds: 240,
+  perNode: 1,
+}
+const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
+const offer: Offer = { replicasEach: 1, onDemandPerHour: 1, committedPerHour: 0.6, spotPerHour: 0.3 }
+const terms: SpotTerms = { interruptionsPerHour: 0.05, noticeSeconds: 120, lostShare: 0.001, mostShare: 1, zones: 1 }
+const paid = (...steps: (readonly [seconds: number, replicas: number])[]) => ({
+  paid: steps.map(([seconds, replicas]) => ({ seconds, replicas })),
+})
+const mixed = (demand: Demand, replicas: number, spot: SpotTerms | undefined, offers = [offer], of = unit) =>
+  planMix({
+    unit: of,
+    offers,
+    demand,
+    surroundings,
+    zones: 3,
+    ...(spot && { spot }),
+    outcome: staticFleet(of, demand, replicas, surroundings),
+  })
+
+test('what is needed, by how long, in whole instances', () => {
+  const needs = needsOf(paid([0, 1], [6 * 3600, 5], [18 * 3600, 4]), 86_400, 4, (n) => n)
+  expect(needs).toEqual([
+    { instances: 1, share: 0.5 },
+    { instances: 2, share: 0.5 },
+  ])
+})
+
+describe('the mix of a plan', () => {
+  test('of a fleet that never changes all are committed to, and each row beside the other ways to buy', () => {
+    const { rows, fleet } = mixed(steadyDemand(400), 4, undefined)!
+    expect(fleet).toBe('static')
+    expect(rows.map(({ keeps, mix, perMonth }) => [keeps, mix.committed, Math.round(perMonth.all)])).toEqual([
+      ['as planned', 4, 4 * 432],
+      ['one to spare (N+1)', 5, 5 * 432],
+      ['the loss of a zone', 6, 6 * 432],
+    ])
+    expect(rows[0]).toMatchObject({ allOnDemandPerMonth: 4 * hoursPerMonth, allCommittedPerMonth: 4 * 0.6 * hoursPerMonth, lostShare: 0 })
+  })
+
+  test('the instance that makes the cheapest mix is not always the one that is cheapest on demand', () => {
+    const other: Offer = { instance: 'box', replicasEach: 2, onDemandPerHour: 2.2, committedPerHour: 0.9 }
+    const { rows } = mixed(steadyDemand(400), 4, undefined, [offer, other])!
+    expect(rows[0]).toMatchObject({ offer: { instance: 'box' }, mix: { committed: 2 }, allOnDemandPerMonth: 4 * hoursPerMonth })
+    expect(rows[0]!.perMonth.all).toBeCloseTo(1.8 * hoursPerMonth, 9)
+  })
+
+  test('without prices of anything but on demand there is none', () => {
+    expect(mixed(steadyDemand(400), 4, undefined, [{ replicasEach: 1, onDemandPerHour: 1 }])).toBeUndefined()
+    expect(mixed(steadyDemand(400), 4, undefined, [{ replicasEach: 1, onDemandPerHour: 1, spotPerHour: 0.1 }])).toBeUndefined()
+  })
+
+  test('spot with spares keeps what is allowed, by the model and as played', () => {
+    const plan = mixed(steadyDemand(990), 10, terms)!
+    const [{ mix, lostShare }] = plan.rows as [(typeof plan.rows)[number]]
+    expect(mix.levels[0]).toMatchObject({ spotNeeded: 10, spot: 11, onDemand: 0 })
+    expect(lostShare).toBeLessThanOrEqual(terms.lostShare)
+    expect(plan.played!.interruptions).toBeGreaterThan(1000)
+    expect(plan.played!.lostMinutes / plan.played!.minutes).toBeLessThanOrEqual(terms.lostShare)
+    expect(plan.risk!.outSeconds).toBe(210)
+  })
+
+  test('where a zone’s spot may vanish at once, the rest carries all; no more than a share is spot', () => {
+    const { rows } = mixed(steadyDemand(400), 4, { ...terms, zones: 3, mostShare: 0.5 })!
+    const { spot, spotNeeded } = rows[0]!.mix.levels[0]!
+    expect(spotNeeded).toBe(2)
+    expect(spot).toBe(3)
+  })
+})
+
+describe('interruptions as played', () => {
+  const risk: SpotRisk = { ...terms, outSeconds: 1800, interruptionsPerHour: 1 / 12 }
+  const spot = (spotNeeded: number, spares: number) => () => ({ committed: 0, onDemand: 0, spotNeeded, spot: spotNeeded + spares })
+  const played = (demand: Demand, replicas: number, spares: number, replicasEach = 1, days = 300) => {
+    const fleet = staticFleet(unit, demand, replicas, surroundings)
+    return playSpot({ unit, demand, surroundings, fleet, replicasEach, split: spot(replicas / replicasEach, spares), risk }, days, 3)
+  }
+
+  test.each([
+    [4, 0],
+    [4, 1],
+    [10, 2],
+  ])('%i at their capacity and %i to spare lose the minutes that the model says', (replicas, spares) => {
+    const { lostMinutes, minutes, interruptions, days } = played(steadyDemand(100 * replicas), replicas, spares)
+    const model = lostMinutesShare(replicas + spares, spares, risk)
+    expect(lostMinutes / minutes / model).toBeGreaterThan(0.85)
+    expect(lostMinutes / minutes / model).toBeLessThan(1.1)
+    // Each is up for 12 hours and out for half an hour.
+    expect(interruptions / ((days * 24 * (replicas + spares)) / 12.5)).toBeCloseTo(1, 1)
+  })
+
+  test('an instance takes all its replicas along', () => {
+    const alone = played(steadyDemand(400), 4, 0, 4)
+    expect(alone.lostMinutes / alone.minutes / lostMinutesShare(1, 0, risk)).toBeCloseTo(1, 0)
+    expect(alone.lostMinutes).toBeLessThan(0.4 * played(steadyDemand(400), 4, 0).lostMinutes)
+  })
+
+  test('where the demand leaves room, less is lost, and never more', () => {
+    const day = patternDemand('daily', 400)
+    const roomy = played(day, 4, 0)
+    expect(roomy.lostMinutes).toBeGreaterThan(0)
+    expect(roomy.lostMinutes / roomy.minutes).toBeLessThan(0.8 * lostMinutesShare(4, 0, risk))
+    expect(played(steadyDemand(300), 4, 0, 1, 30).lostMinutes).toBeLessThan(0.5 * played(steadyDemand(400), 4, 0, 1, 30).lostMinutes)
+  })
+})
