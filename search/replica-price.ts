@@ -7,6 +7,10 @@ export interface Bundle {
   readonly replicas: number
   /** All of them, $. */
   readonly perHour: number
+  /** Its type as nodes of a cluster are labelled; absent: no provider's list tells. */
+  readonly instanceType?: string
+  /** They take all of its cores, or all of its memory. */
+  readonly isFull?: true
 }
 
 export interface ReplicaPrice {

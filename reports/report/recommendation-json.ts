@@ -82,7 +82,15 @@ const candidate = z.object({
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   bundles: z
-    .array(z.object({ name: z.string(), replicas: z.number(), perHour: z.number() }))
+    .array(
+      z.object({
+        name: z.string(),
+        replicas: z.number(),
+        perHour: z.number(),
+        instanceType: z.string().optional(),
+        isFull: z.literal(true).optional(),
+      }),
+    )
     .readonly()
     .optional()
     .meta({ description: 'whole instances that replicas are sold in, $ per hour; absent: each by itself' }),

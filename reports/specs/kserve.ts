@@ -253,11 +253,12 @@ function cpuScaling(serving: Serving, averageUtilization: number): Manifest {
 const behaviourNotes = (serving: Serving): string[] =>
   behaviour(serving).behavior === undefined ? [] : ['autoScaling.behavior needs a KServe that has it (0.20): on an earlier one take it out']
 
-const knativeNotes = ({ resources }: Serving): string[] => [
+const knativeNotes = ({ resources, instanceType }: Serving): string[] => [
   'Knative ends and spreads pods itself: it takes no preStop, grace period or spread, and drains requests for up to its timeoutSeconds (300)',
   ...(resources.gpu
     ? [
         'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
       ]
     : []),
+  ...(instanceType === undefined ? [] : ['Knative must allow node selectors: feature kubernetes.podspec-nodeselector in config-features']),
 ]

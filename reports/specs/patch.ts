@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { productsOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
 import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { cpuQuantity, memoryQuantity } from './pod.ts'
-import { refuseClaim, specGpus } from './pod-gpus.ts'
+import { nodesBought, refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { type Change, documentsOf, type Edited, type Path, type Plain, plainOf, setAt } from './yaml-edit.ts'
@@ -211,12 +211,24 @@ function gpuValues(place: Place, podPath: Path, serving: Serving): GpuValues {
   if (gpu.schedulerName !== undefined && scheduler === undefined) values.push([[...podPath, 'schedulerName'], gpu.schedulerName])
   if (tolerated.length === 0 && missing.length > 0) values.push([[...podPath, 'tolerations'], missing])
   else values.push(...missing.map((one, i): [Path, Plain] => [[...podPath, 'tolerations', tolerated.length + i], one]))
-  const unplaced = [...nodes.unplaced]
+  const instance = instanceValues(place, podPath, serving)
+  const unplaced = [...nodes.unplaced, ...instance.unplaced]
   if (gpu.schedulerName !== undefined && scheduler !== undefined && scheduler !== gpu.schedulerName)
     unplaced.push(
       `schedulerName = ${gpu.schedulerName}: the manifest has ${scheduler}, and ${gpu.schedulerName} gives the share of the GPU`,
     )
-  return { values: [...values, ...nodes.values], unplaced }
+  return { values: [...values, ...instance.values, ...nodes.values], unplaced }
+}
+
+/** The nodes that the price was for, where the manifest does not name others. */
+function instanceValues({ object }: Place, podPath: Path, serving: Serving): GpuValues {
+  const [bought] = Object.entries(nodesBought(serving))
+  if (bought === undefined) return { values: [], unplaced: [] }
+  const [label, type] = bought
+  const path = [...podPath, 'nodeSelector', label]
+  const present = get(object, path)
+  if (present === undefined || present === type) return { values: [[path, type]], unplaced: [] }
+  return { values: [], unplaced: [`nodeSelector ${label} = ${type}, which was paid for: the manifest has ${String(present)}`] }
 }
 
 /** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */

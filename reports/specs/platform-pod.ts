@@ -3,7 +3,7 @@ import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubern
 import { lifecycle } from './available.ts'
 import type { Manifest } from './manifest.ts'
 import { fileMounts, probes, resourcesBlock, scratch } from './pod.ts'
-import { podClaims, specGpus } from './pod-gpus.ts'
+import { instanceSelector, podClaims, specGpus } from './pod-gpus.ts'
 import { tfservingMetricsPath, tfservingMonitoring, tritonOnPlatform } from './server-pod.ts'
 import type { Container, Serving } from './serving.ts'
 import { tfservingConfig } from './tfserving-deployment.ts'
@@ -97,6 +97,7 @@ export function plainServer(serving: Serving): PlatformServer {
 export function nodePlacement(serving: Serving, gpu: GpuSelection): Manifest {
   return {
     ...(gpu.schedulerName ? { schedulerName: gpu.schedulerName } : {}),
+    ...instanceSelector(serving),
     ...(gpu.requirements.length > 0
       ? {
           affinity: {

@@ -25,6 +25,16 @@ export function specGpus(resources: Resources, scheme: GpuScheme | undefined = d
   }
 }
 
+const instanceLabel = 'node.kubernetes.io/instance-type'
+
+/** Nodes of the instance whose price was reckoned with. Empty: the price is of none. */
+export const nodesBought = ({ instanceType }: Pick<Serving, 'instanceType'>): Readonly<Record<string, string>> =>
+  instanceType === undefined ? {} : { [instanceLabel]: instanceType }
+
+/** The same as a field of a pod's spec. */
+export const instanceSelector = (serving: Pick<Serving, 'instanceType'>): Manifest =>
+  serving.instanceType === undefined ? {} : { nodeSelector: nodesBought(serving) }
+
 /** With DRA: the template that each pod's claim is made from; nothing else. */
 export const claimTemplates = (serving: Serving, { claim }: GpuSelection): Manifest[] =>
   claim === undefined ? [] : [claimTemplate(claim, { name: templateName(serving) })]

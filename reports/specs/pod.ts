@@ -2,7 +2,7 @@
 import { posix } from 'node:path'
 import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
-import { containerClaims, podClaims, specGpus } from './pod-gpus.ts'
+import { containerClaims, instanceSelector, podClaims, specGpus } from './pod-gpus.ts'
 import { secretVariable } from './secret-variables.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
 
@@ -30,6 +30,7 @@ export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<
   const hasGpu = serving.resources.gpu !== undefined
   return {
     ...(gpu.schedulerName ? { schedulerName: gpu.schedulerName } : {}),
+    ...instanceSelector(serving),
     affinity: {
       ...(gpu.requirements.length > 0
         ? {

@@ -1,6 +1,7 @@
 /** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
 import type { Slo } from '../../profiler/types.ts'
 import { replicasFor } from '../../search/objective.ts'
+import { type Bundle, cheapestBundles } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
@@ -161,6 +162,8 @@ export interface Serving {
   readonly gpuScheme?: GpuScheme
   readonly dra?: DraOptions
   readonly replicas: number
+  /** Nodes that the price was for, by their label `node.kubernetes.io/instance-type`; absent: the price is of no instance. */
+  readonly instanceType?: string
   readonly placed?: Placed
   /** Whether a demand, or the user, says how many. */
   readonly sized: boolean
@@ -219,6 +222,8 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
       'give whole numbers, the least at least 1 and the most not below it',
     )
   }
+  // A plan of several models has nodes of its own.
+  const bought = placed ? undefined : cheapestBundles(candidate.bundles ?? [], replicas)?.bundle
   const figures = figuresOf(evidence.measured, deployed)
   const serving = {
     trial: candidate.trial,
@@ -239,6 +244,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     gpuScheme: options.gpuScheme,
     ...(options.dra ? { dra: options.dra } : {}),
     replicas,
+    ...(bought?.instanceType !== undefined && { instanceType: bought.instanceType }),
     ...(placed ? { placed } : {}),
     sized: [placed, options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
     minReplicas,
@@ -249,10 +255,22 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     ...(evidence.meanMsAtCapacity ? { inFlight: Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000) } : {}),
     evidence,
   } as const
-  return { ...serving, sources: sourcesOf(candidate, serving, options) }
+  return { ...serving, sources: sourcesOf(candidate, serving, options, bought) }
 }
 
-function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { demandRps, headroom, ...options }: ServingOptions): Source[] {
+/** Why these nodes, and what they lack where the price counts replicas that fill them to the last core or byte. */
+function nodesFrom(bought: Bundle | undefined, replicas: number): string {
+  const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
+  if (!bought?.isFull) return why
+  return `${why}; ${bought.replicas} on each leave${bought.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: give the container less`
+}
+
+function sourcesOf(
+  candidate: Candidate,
+  serving: Omit<Serving, 'sources'>,
+  { demandRps, headroom, ...options }: ServingOptions,
+  bought: Bundle | undefined,
+): Source[] {
   const { slo } = serving.evidence
   const trial = `trial ${candidate.trial}`
   const origin = candidate.status === 'imported' ? 'imported' : 'tuned'
@@ -280,6 +298,7 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
       : []),
     ...serving.held.sources,
     { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
+    ...(serving.instanceType === undefined ? [] : [{ value: `nodes ${serving.instanceType}`, from: nodesFrom(bought, serving.replicas) }]),
   ]
 }
 

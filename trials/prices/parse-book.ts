@@ -47,6 +47,11 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
           price: perHour,
           committed: perHour.optional(),
           spot: perHour.optional(),
+          /** `node.kubernetes.io/instance-type` of its nodes: specs ask for them. */
+          instanceType: z
+            .string()
+            .regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'expected a label value such as g6.xlarge')
+            .optional(),
         }),
       )
       .superRefine((instances, context) => {
@@ -109,13 +114,14 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
     ...(base.isCommitted && { isCommitted: true as const }),
   }
   const sold = Object.entries(book.instances ?? {}).map(
-    ([name, { gpu, price, committed, spot, ...shape }]): SoldInstance => ({
+    ([name, { gpu, price, committed, spot, instanceType, ...shape }]): SoldInstance => ({
       name,
       gpu: findGpu(gpu, ownGpus).name,
       ...shape,
       perHour: price,
       ...(committed !== undefined && { committedPerHour: committed }),
       ...(spot !== undefined && { spotPerHour: spot }),
+      ...(instanceType !== undefined && { instanceType }),
       source,
     }),
   )

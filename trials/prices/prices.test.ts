@@ -240,6 +240,19 @@ test('ways to buy: prices of an instance before those of all, prices given befor
   expect(() => parsePriceBook('spotShare: 1.5', 'mine.yaml')).toThrow('at most 1')
 })
 
+test('bundles know how nodes are labelled, and whether the replicas fill them', () => {
+  const t4 = (cpuCores: number) => resourcesOf({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
+  const [aws] = bundlesIn(t4(4), providerBook('aws-instances')!)!
+  expect(aws).toEqual({ name: 'g4dn.xlarge', replicas: 1, perHour: 0.526, instanceType: 'g4dn.xlarge', isFull: true })
+  expect(bundlesIn(t4(3), providerBook('aws-instances')!)![0]).not.toHaveProperty('isFull')
+  const [azure] = bundlesIn(t4(2), providerBook('azure-instances')!)!
+  expect(azure).toMatchObject({ name: 'NC4as_T4_v3', instanceType: 'Standard_NC4as_T4_v3' })
+  const own = (more: string) => parsePriceBook(`instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2${more}}}`, 'mine.yaml')
+  expect(bundlesIn(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({ name: 'box', instanceType: 'n1-standard-8' })
+  expect(bundlesIn(t4(2), own(''))![0]).not.toHaveProperty('instanceType')
+  expect(() => own(", instanceType: 'a b'")).toThrow('label value')
+})
+
 test('what no instance holds is said with those that are sold', () => {
   const big = resourcesOf({ gpu: 'T4', cpuCores: 200 })
   expect(() => pricePerHour(big, providerBook('aws-instances')!)).toThrow(

@@ -69,6 +69,9 @@ const azure: PriceBook = book(
   onDemand,
 )
 
+/** What a managed cluster's nodes of that instance have as `node.kubernetes.io/instance-type`: the name, of Azure's with their prefix. */
+const nodeLabel = ({ cloud, name }: Instance): string => (cloud === 'azure' ? `Standard_${name}` : name)
+
 /** GPUs only as the cloud's whole instances. */
 const wholly = (rates: PriceBook, cloud: string, at: string, paid: (instance: Instance) => number | undefined): PriceBook =>
   soldAs(
@@ -76,7 +79,9 @@ const wholly = (rates: PriceBook, cloud: string, at: string, paid: (instance: In
       const perHour = instance.cloud === cloud ? paid(instance) : undefined
       const { name, gpu, gpus, vcpus, memoryGiB, reservedPerHour } = instance
       const committed = rates.isCommitted || reservedPerHour === undefined ? {} : { committedPerHour: reservedPerHour }
-      return perHour === undefined ? [] : [{ name, gpu, gpus, vcpus, memoryGiB, perHour, ...committed, source: at }]
+      return perHour === undefined
+        ? []
+        : [{ name, gpu, gpus, vcpus, memoryGiB, perHour, ...committed, instanceType: nodeLabel(instance), source: at }]
     }),
     { ...rates, name: `${rates.name}, whole instances` },
   )

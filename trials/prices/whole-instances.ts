@@ -14,6 +14,8 @@ export interface SoldInstance {
   /** Committed for a year or more; absent: not known. */
   readonly committedPerHour?: number
   readonly spotPerHour?: number
+  /** As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known. */
+  readonly instanceType?: string
   readonly source: string
 }
 
@@ -56,7 +58,15 @@ export function cheapestPlace(resources: Resources, list: readonly SoldInstance[
 /** What replicas are sold in: the instances that hold one, without those that another one beats, holding as many for no more. Empty: none holds one. */
 export function bundlesOf(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
   const bundles = fitting(resources, list)
-    .map(({ instance: { name, perHour }, replicasEach }): Bundle => ({ name, replicas: replicasEach, perHour }))
+    .map(
+      ({ instance: { name, perHour, instanceType, vcpus, memoryGiB }, replicasEach }): Bundle => ({
+        name,
+        replicas: replicasEach,
+        perHour,
+        ...(instanceType !== undefined && { instanceType }),
+        ...((replicasEach * resources.cpuCores >= vcpus || replicasEach * resources.memoryMiB >= 1024 * memoryGiB) && { isFull: true }),
+      }),
+    )
     .sort((a, b) => a.perHour - b.perHour || b.replicas - a.replicas)
   return bundles.filter(({ replicas }, i) => bundles.slice(0, i).every((cheaper) => cheaper.replicas < replicas))
 }

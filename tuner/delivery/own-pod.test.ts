@@ -31,6 +31,32 @@ const pod = {
   },
 }
 
+test("the user's own pod gets the nodes that the price was for, beside those that it selects", () => {
+  const of = (nodeSelector?: object) => {
+    const kubernetes = { pod: { ...pod, spec: { ...pod.spec, ...(nodeSelector && { nodeSelector }) } }, container: 'server' }
+    const experiment = workspace.loadFile(
+      stringify({
+        model: 'bert',
+        slo: '50ms',
+        backend: 'kubernetes',
+        space: { gpu: ['T4'] },
+        predictor: { protocol: 'oip-v2' },
+        kubernetes,
+      }),
+    )
+    const bundles = [{ name: 'g4dn.xlarge', replicas: 1, perHour: 1, instanceType: 'g4dn.xlarge' }]
+    const pricePerHour = Object.assign(() => 1, { bundles: () => bundles })
+    const recommendation = recommend({ ...sampleInput, trials: [complete(1, { gpu: 'T4' }, measured(265, 10))], pricePerHour })
+    const made = withOwnPod(experiment, servingFrom(experiment, { ...recommendation, provenance: 'measured' }, recommendation.best!, []))
+    return made.pod!.spec.nodeSelector
+  }
+  expect(of()).toEqual({ 'node.kubernetes.io/instance-type': 'g4dn.xlarge' })
+  expect(of({ pool: 'gpu', 'node.kubernetes.io/instance-type': 'mine' })).toEqual({
+    pool: 'gpu',
+    'node.kubernetes.io/instance-type': 'mine',
+  })
+})
+
 test("a spec deploys the experiment's own pod with the tuned values in its container, and nothing of a trial's", async () => {
   const experiment = workspace.loadFile(
     stringify({

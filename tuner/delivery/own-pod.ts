@@ -1,9 +1,15 @@
 /** The pod template of an experiment on a cluster, with the tuned values in its container and nothing else changed: what a spec deploys. */
+
+import { nodesBought } from '../../reports/specs/pod-gpus.ts'
 import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { Experiment } from '../experiment/types.ts'
+
+/** Nodes that the price was for, beside what the user's pod selects; the user's own word goes before. */
+const nodeSelectorOf = (serving: Serving, { nodeSelector }: Json): Json =>
+  serving.instanceType === undefined ? {} : { nodeSelector: { ...nodesBought(serving), ...(nodeSelector as Json | undefined) } }
 
 /** The same serving around the user's own pod, where the experiment has one. Throws LaunchError and GpuSchemeError as a trial would. */
 export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving: Serving): Serving {
@@ -38,6 +44,7 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
       spec: {
         ...own,
         ...(schedulerName === undefined ? {} : { schedulerName }),
+        ...nodeSelectorOf(serving, own),
         ...(nodeAffinity === undefined ? {} : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
         ...(resourceClaims === undefined ? {} : { resourceClaims }),
