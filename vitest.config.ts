@@ -9,7 +9,7 @@ export const pure = [
   'search/**/*',
   'reports/*',
   'reports/{comparison,dashboard,fleet,imports,plan,recommendation,specs,watch}/**/*',
-  'reports/report/{recommendation-json,report-blocks}',
+  'reports/report/{latency-log,recommendation-json,report-blocks}',
   'examples/first-lines',
   'profiler/{plain-text,prometheus,server-address,slo}',
   'profiler/{statistics,testing,virtual}/**/*',
@@ -65,7 +65,7 @@ const measured = [
 const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']
 
 /** The page and the report in Chromium: `npm run test:browser`, a stage of its own. */
-const browser = ['tuner/dashboard/{accessibility,browser,screens}.test.ts', 'reports/report/browser.test.ts']
+const browser = ['tuner/dashboard/{accessibility,browser,experiments,screens}.test.ts', 'reports/report/browser.test.ts']
 
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {

@@ -1,6 +1,7 @@
 /** The `tune` command line: its commands and their flags. Commands load what they need when they run, so that help is instant. */
 import { Command, CommanderError } from 'commander'
 import { namesNear } from '../trials/devices/device-model-error.ts'
+import { registerAnnotate } from './commands/annotate/register.ts'
 import { registerCalibrate } from './commands/calibrate/register.ts'
 import { registerCi } from './commands/ci/register.ts'
 import { registerClean } from './commands/clean/register.ts'
@@ -8,6 +9,7 @@ import { registerCompare } from './commands/compare/register.ts'
 import { registerCompletion } from './commands/completion/register.ts'
 import { registerConfig } from './commands/config/register.ts'
 import { registerDashboard } from './commands/dashboard/register.ts'
+import { registerDelete } from './commands/delete/register.ts'
 import { registerDoctor } from './commands/doctor/register.ts'
 import { registerEstimate } from './commands/estimate/register.ts'
 import { registerFleet } from './commands/fleet/register.ts'
@@ -54,6 +56,8 @@ export function commandLine(): Command {
     registerInit,
     registerList,
     registerShow,
+    registerAnnotate,
+    registerDelete,
     registerCompare,
     registerCi,
     registerSpec,

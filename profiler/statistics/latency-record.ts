@@ -13,6 +13,9 @@ const mostMs = 3_600_000
 
 const binOf = (ms: number): number => Math.floor(perDoubling * Math.log2(Math.min(mostMs, Math.max(leastMs, ms)) / leastMs))
 
+/** Geometric middle of a bin, ms: no latency in it is more than 2.2 % away. */
+export const middleMs = (bin: number): number => leastMs * 2 ** ((bin + 0.5) / perDoubling)
+
 /** Shares of requests beyond which the clustering of slow ones is looked at. */
 const tails = [0.5, 0.9, 0.95, 0.99]
 

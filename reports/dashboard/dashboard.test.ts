@@ -346,7 +346,10 @@ test('a saved page holds its data where no text of theirs can end the element', 
   const html =
     '<head><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><script src="/app.js" defer></script></head><body></body>'
   const name = '</script><script>window.attacked=1</script><!--'
-  const page = standalonePage({ html, script: 'const a = "</script>"', style: '' }, { experiment: { ...experiment, name }, trials: [] })
+  const page = standalonePage(
+    { html, script: 'const a = "</script>"', style: '' },
+    { experiment: { ...experiment, name }, trials: [], annotations: [] },
+  )
   expect(page.match(/<script/g)).toHaveLength(2)
   expect(page.match(/<\/script>/g)).toHaveLength(2)
   const data = /id="snapshot">(.*?)<\/script>/.exec(page)![1]!

@@ -1,6 +1,7 @@
 /** What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps every figure. Pure. */
 import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
 import type { Objective, Parameter } from '../../search/types.ts'
+import type { Annotation } from '../../trials/annotation.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
@@ -52,7 +53,19 @@ export interface ExperimentEntry {
   readonly state: ExperimentRecord['state']
   readonly provenance: Provenance
   readonly trials: number
+  readonly annotation?: Annotation
 }
+
+/** What an experiment came to, in words, for the list of all. */
+export interface ExperimentOutcome {
+  readonly id: string
+  /** '' where that cannot be said. */
+  readonly slo: string
+  readonly text: string
+}
+
+/** What was written beside the experiment (trial 0) and its trials. */
+export type SentAnnotations = readonly (readonly [trial: number, Annotation])[]
 
 /** The columns of a packed load point; `load` and the rare fields stand before and after them. */
 const columns = [
@@ -152,4 +165,5 @@ function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
 export interface Snapshot {
   readonly experiment: DashboardExperiment
   readonly trials: readonly string[]
+  readonly annotations: SentAnnotations
 }

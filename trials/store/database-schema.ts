@@ -81,6 +81,15 @@ export const migrations: readonly string[] = [
      state TEXT NOT NULL,
      digest TEXT NOT NULL
    ) STRICT;`,
+  // Trial 0 stands for the experiment itself.
+  `CREATE TABLE annotations (
+     experiment_id TEXT NOT NULL REFERENCES experiments (id) ON DELETE CASCADE,
+     trial_number INTEGER NOT NULL,
+     updated_at TEXT NOT NULL,
+     annotation TEXT NOT NULL,
+     digest TEXT NOT NULL,
+     PRIMARY KEY (experiment_id, trial_number)
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */

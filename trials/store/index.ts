@@ -1,6 +1,7 @@
+export { annotate, deleteExperiments } from './annotations.ts'
 export { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
 export { memoryStore } from './memory-store.ts'
-export { openReader, type StoreReader } from './reader.ts'
+export { type ListedExperiment, openReader, type StoreReader } from './reader.ts'
 export { repairStore } from './salvage.ts'
 export { openStore } from './sqlite-store.ts'
 export { backupStore, checkStore, type StoreCheck } from './store-care.ts'

@@ -3,6 +3,7 @@
  * and 4): every leaf and index page is read by itself, so that neither the header nor the schema nor the pages above need be whole.
  */
 import { readFileSync, statSync } from 'node:fs'
+import type { AnnotationRow } from './annotations.ts'
 import type { SqlValue } from './connection.ts'
 import { StoreError } from './store-error.ts'
 import { type ExperimentRow, type PointRow, shown, type TrialRow } from './stored-rows.ts'
@@ -13,6 +14,7 @@ interface PageRows {
   /** Copies of one row may be among them, where pages were left behind. */
   readonly trials: readonly TrialRow[]
   readonly points: readonly PointRow[]
+  readonly annotations: readonly AnnotationRow[]
   /** Rows that have a value of a type which their table has not: what they are of, in words. */
   readonly strange: readonly string[]
 }
@@ -20,7 +22,7 @@ interface PageRows {
 /** What the file at `path` and the write-ahead log beside it hold, as far as it can be read. @throws the file system's errors */
 export function pageRows(path: string): PageRows {
   const { pages, usable } = pagesOf(path)
-  const found: Found = { experiments: [], trials: [], points: [], strange: [] }
+  const found: Found = { experiments: [], trials: [], points: [], annotations: [], strange: [] }
   for (const [number, page] of pages) {
     for (const payload of payloadsOf(page, number, pages, usable)) sort(recordOf(payload), found)
   }
@@ -31,6 +33,7 @@ interface Found {
   experiments: ExperimentRow[]
   trials: TrialRow[]
   points: PointRow[]
+  annotations: AnnotationRow[]
   strange: string[]
 }
 
@@ -162,6 +165,9 @@ function sort(record: Value[] | undefined, found: Found): void {
   } else if (/^tnt[t-]?$/.test(kinds)) {
     const [experiment_id, number, trial, digest] = record
     found.trials.push({ experiment_id, number, trial, digest } as TrialRow)
+  } else if (/^tnttt$/.test(kinds)) {
+    const [experiment_id, trial_number, updated_at, annotation, digest] = record
+    found.annotations.push({ experiment_id, trial_number, updated_at, annotation, digest } as AnnotationRow)
   } else if (/^tnnt$/.test(kinds)) {
     const [experiment_id, trial_number, position, point] = record
     found.points.push({ experiment_id, trial_number, position, point } as PointRow)

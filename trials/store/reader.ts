@@ -1,7 +1,9 @@
 /** A store seen from outside, while another process may be writing to it: opened read-only, so that nothing can be changed through it. */
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { type Annotation, type Annotations, experimentItself } from '../annotation.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
+import { annotationsOf } from './annotations.ts'
 import type { Connection, Transaction } from './connection.ts'
 import { openSound } from './open-sound.ts'
 import { pagesAreDamaged } from './page-check.ts'
@@ -9,15 +11,21 @@ import { nothingToSave, rebuilt, salvage } from './salvage.ts'
 import { StoreError } from './store-error.ts'
 import { experimentOf, experimentsOf, find, type OnDamage, onceEach, trialsOf } from './stored-rows.ts'
 
+/** An experiment of a list. */
+export type ListedExperiment = ExperimentRecord & { readonly trials: number; readonly annotation?: Annotation }
+
 /** Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the reader was opened with. */
 export interface StoreReader {
-  list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
+  /** Oldest first. */
+  list(): Promise<readonly ListedExperiment[]>
   load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   experiment(id: string): Promise<ExperimentRecord | undefined>
   /** Numbers of the finished trials above `after`, ascending. Trials run side by side may finish out of order. */
   numbers(id: string, after: number): Promise<readonly number[]>
   /** Finished trials numbered `from` to `to`, both included. */
   trials(id: string, from: number, to: number): Promise<readonly FinishedTrial[]>
+  /** What people wrote beside experiments and trials, by experiment: of all that have any, or of the one named. */
+  annotations(id?: string): Promise<ReadonlyMap<string, Annotations>>
   /** Changes whenever another process has committed something: cheap to ask often. */
   version(): Promise<number>
   close(): Promise<void>
@@ -46,7 +54,15 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
     }
   }
   return {
-    list: () => read((sql) => experimentsOf(sql, onDamage)),
+    list: () =>
+      read(async (sql) => {
+        const written = await annotationsOf(sql, onDamage)
+        const experiments = await experimentsOf(sql, onDamage)
+        return experiments.map((one) => {
+          const annotation = written.get(one.id)?.get(experimentItself)
+          return annotation ? { ...one, annotation } : one
+        })
+      }),
     load: (id) =>
       read(async (sql) => {
         const row = await find(sql, id)
@@ -67,6 +83,7 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
         return rows.map((row) => row.number)
       }),
     trials: (id, from, to) => read((sql) => trialsOf(sql, id, onDamage, from, to)),
+    annotations: (id) => read((sql) => annotationsOf(sql, onDamage, id)),
     version: () =>
       connection.direct(async (sql) => {
         const [row] = await sql.all<{ data_version: number }>('PRAGMA data_version')

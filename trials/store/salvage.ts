@@ -1,6 +1,7 @@
 /** What a damaged store still holds, in a database of its own: the rows that are whole, and the names of those that are not. */
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs'
 import { privateFile } from '../private-files.ts'
+import { type AnnotationRow, annotationOf, insertAnnotation } from './annotations.ts'
 import { keepCalibration, readCalibrations } from './calibrations.ts'
 import { Connection, type SqlValue } from './connection.ts'
 import { migrate } from './database-schema.ts'
@@ -13,6 +14,7 @@ import {
   type ExperimentRow,
   experimentDigest,
   experimentOf,
+  type OnDamage,
   ownerOf,
   type PointRow,
   resultDigest,
@@ -26,6 +28,7 @@ import { keepWatch, readWatches } from './watches.ts'
 interface Salvage {
   readonly experiments: readonly ExperimentRow[]
   readonly trials: readonly { readonly row: TrialRow; readonly points: readonly string[] }[]
+  readonly annotations: readonly AnnotationRow[]
   readonly damage: readonly Damage[]
 }
 
@@ -58,7 +61,19 @@ export function salvage(path: string): Salvage {
     if (!known.has(id)) tell({ where: `experiment ${shown(id)}`, what: 'its trials are there, its own row is not' })
   }
   for (const where of new Set(found.strange)) tell({ where, what: 'a value in its row is of a type that it never had' })
-  return { experiments: sound, trials: kept, damage: [...damage, ...gaps(kept.map(({ row }) => row))] }
+  const annotations = wholeAnnotations(found.annotations, known, tell)
+  return { experiments: sound, trials: kept, annotations, damage: [...damage, ...gaps(kept.map(({ row }) => row))] }
+}
+
+/** Of copies of a row, left behind in free pages, the last written; of experiments that are there. */
+function wholeAnnotations(rows: readonly AnnotationRow[], known: ReadonlySet<string>, tell: OnDamage): AnnotationRow[] {
+  const latest = new Map<string, AnnotationRow>()
+  for (const row of rows) {
+    const key = keyOf(row.experiment_id, row.trial_number)
+    const present = latest.get(key)
+    if (known.has(row.experiment_id) && annotationOf(row, tell) && (!present || present.updated_at < row.updated_at)) latest.set(key, row)
+  }
+  return [...latest.values()]
 }
 
 const keyOf = (experimentId: string, number: number) => JSON.stringify([experimentId, number])
@@ -91,7 +106,7 @@ function gaps(rows: readonly TrialRow[]): Damage[] {
 }
 
 /** A database with what was salvaged, at `path` or in memory. Rows get the digests they lacked. Throws StoreError. */
-export async function rebuilt({ experiments, trials }: Salvage, path = ':memory:'): Promise<Connection> {
+export async function rebuilt({ experiments, trials, annotations }: Salvage, path = ':memory:'): Promise<Connection> {
   const connection = await Connection.open(path, 5_000)
   try {
     await migrate(connection)
@@ -119,6 +134,7 @@ export async function rebuilt({ experiments, trials }: Salvage, path = ':memory:
         for (const [position, point] of points.entries())
           await insert('load_points', { experiment_id, trial_number: number, position, point })
       }
+      for (const row of annotations) await insertAnnotation(sql, row)
     })
     return connection
   } catch (error) {

@@ -24,6 +24,7 @@ export async function checkStore(path: string): Promise<StoreCheck> {
     const experiments = await reader.list()
     let trials = 0
     for (const { id } of experiments) trials += (await reader.load(id))?.trials.length ?? 0
+    await reader.annotations()
     await readCalibrations(path, (one) => damage.push(one))
     await readWatches(path, (one) => damage.push(one))
     return { experiments: experiments.length, trials, damage }

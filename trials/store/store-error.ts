@@ -2,6 +2,7 @@
 type StoreFault =
   | 'unknown-experiment'
   | 'duplicate'
+  | 'not-kept'
   | 'owned-elsewhere'
   | 'newer-version'
   | 'not-a-store'

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
+import { type ListedExperiment, openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { tellDamage } from '../tell-damage.ts'
@@ -23,17 +23,21 @@ export async function openExisting(path: string): Promise<StoreReader> {
 /** Opens a store, new or there already, to write. Damage is named on stderr. */
 export const openToWrite = (path: string): Promise<TrialStore> => openStore(path, { onDamage: tellDamage(path) })
 
-/** The experiment of that id, or the newest when no id is given. Throws UserError naming those that are there. */
+/** The experiment of that id, or the newest that is not put away when no id is given. Throws UserError naming those that are there. */
 export async function loadExperiment(
-  store: Pick<TrialStore, 'list' | 'load'>,
+  store: Pick<StoreReader, 'list' | 'load'>,
   id: string | undefined,
 ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
   const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-  const wanted = id ?? known[0]?.id
+  const wanted = id ?? newestOf(known)?.id
   const found = wanted === undefined ? undefined : await store.load(wanted)
   if (found) return found
   throw noSuchExperiment(known, wanted)
 }
+
+/** The first that is not put away, else the first. @param known newest first */
+export const newestOf = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
+  known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
 
 /** The error that names the experiments that are there, newest first. */
 export function noSuchExperiment(known: readonly ExperimentRecord[], wanted: string | undefined): UserError {

@@ -24,7 +24,7 @@ describe('tune dashboard', () => {
     child.kill('SIGINT')
     const { code, stdout } = await result
     const url = stdout.trim()
-    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/)
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/#token=[\w-]{32}$/)
     expect(code).toBe(0)
     expect(statSync(sample.path).mtimeMs).toBe(before)
     expect(box.processes()).toEqual([])

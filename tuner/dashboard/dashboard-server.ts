@@ -1,18 +1,17 @@
-/** The dashboard's server: loopback only, reads only. */
-import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
-import { basename } from 'node:path'
+/** The dashboard's server: loopback only; what it may write stands in edits.ts. */
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
-import type { StoreReader } from '../../trials/store/index.ts'
+import { StoreError, type StoreReader } from '../../trials/store/index.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { ConfigError } from '../experiment/types.ts'
-import { guard, securityHeaders } from './guard.ts'
+import { addEdits, type Edits } from './edits.ts'
+import { guard, mayWrite, securityHeaders } from './guard.ts'
 import { notFoundPage } from './not-found.ts'
 import { exported, questionOf, specText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
+import { trialFiles } from './trial-files.ts'
 import { StoreWatcher } from './watch.ts'
 
 export interface DashboardServer {
@@ -21,18 +20,24 @@ export interface DashboardServer {
   close(): Promise<void>
 }
 
-/** End of a log that is shown. */
-const logBytes = 64 * 1024
+interface DashboardOptions {
+  /** Experiment that the page opens; absent: the newest that is not put away. */
+  readonly chosen?: string
+  /** Absent: nothing can be written. */
+  readonly edits?: Edits
+}
 
-/**
- * A server of one store, not listening yet.
- * @param chosen experiment that the page opens; absent: the newest.
- */
-export async function createDashboard(reader: StoreReader, around: Surroundings, chosen?: string): Promise<DashboardServer> {
+/** A server of one store, not listening yet. */
+export async function createDashboard(
+  reader: StoreReader,
+  around: Surroundings,
+  { chosen, edits }: DashboardOptions = {},
+): Promise<DashboardServer> {
   const assets = await loadAssets()
   const watcher = new StoreWatcher(reader, around)
   const server = Fastify({ forceCloseConnections: true, exposeHeadRoutes: true, routerOptions: { maxParamLength: 200 } })
-  guard(server)
+  guard(server, edits?.token)
+  if (edits) addEdits(server, edits)
   const file = (path: string, type: string, text: string) => server.get(path, (_, reply) => reply.type(`${type}; charset=utf-8`).send(text))
   const missing = async (what: string, reply: FastifyReply) =>
     reply
@@ -48,11 +53,14 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
   file('/app.js', 'text/javascript', assets.script)
   file('/style.css', 'text/css', assets.style)
 
-  server.get('/api/experiments', async () => {
+  server.get('/experiments', (_, reply) => reply.type('text/html; charset=utf-8').send(assets.html))
+
+  server.get('/api/experiments', async (request) => {
     const experiments = await watcher.list()
-    const newest = experiments.reduce<string>((id, e, i) => (i === 0 || e.createdAt >= experiments[i - 1]!.createdAt ? e.id : id), '')
-    return { chosen: chosen ?? newest, experiments }
+    const newest = experiments.findLast(({ annotation }) => annotation?.archivedAt === undefined) ?? experiments.at(-1)
+    return { chosen: chosen ?? newest?.id ?? '', experiments, writable: mayWrite(request, edits?.token) }
   })
+  server.get('/api/outcomes', () => watcher.outcomes())
 
   server.get<{ Params: { id: string } }>('/api/experiments/:id/stream', (request, reply) => {
     reply.hijack()
@@ -62,12 +70,7 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
     streamExperiment(watcher, request.params.id, Number.isInteger(last) && last > 0 ? last : 0, reply.raw)
   })
 
-  server.get<{ Params: { id: string; number: string } }>('/api/experiments/:id/trials/:number/log', async ({ params }, reply) => {
-    const { trials } = await watcher.current(params.id)
-    const trial = trials.find((t) => String(t.number) === params.number)
-    if (!trial?.logPath) throw new UserError(`trial ${params.number} kept no log`)
-    return reply.type('text/plain; charset=utf-8').send(await tailOf(trial.logPath))
-  })
+  trialFiles(server, watcher)
 
   server.get<{ Params: { id: string; file: string }; Querystring: { view?: string } }>(
     '/api/experiments/:id/export/:file',
@@ -94,7 +97,7 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
       : reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'),
   )
   server.setErrorHandler((error: Error, _, reply) => {
-    const ours = error instanceof UserError || error instanceof SpecError || error instanceof ConfigError
+    const ours = error instanceof UserError || error instanceof StoreError || error instanceof SpecError || error instanceof ConfigError
     const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''
     return reply
       .code(ours ? 422 : 500)
@@ -103,29 +106,4 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
   })
   server.addHook('onClose', () => watcher.close())
   return { server, close: () => server.close() }
-}
-
-/** A link is not followed, and a pipe without a writer holds up nothing: the store may be someone else's. */
-const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-
-/**
- * The end of a predictor's log. The path is the store's, never the request's, and nothing but a regular file named as launchers name their logs is read.
- */
-async function tailOf(path: string): Promise<string> {
-  if (!/^predictor(-\d+)?\.log$/.test(basename(path))) throw new UserError(`${basename(path)} is no log of a predictor`)
-  const handle = await open(path, openFlags).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ELOOP') throw new UserError(`${path} is a link, and links are not followed`)
-    throw new UserError(error.code === 'ENOENT' ? `the log is gone: ${path}` : `the log cannot be read: ${error.message}`)
-  })
-  try {
-    const about = await handle.stat()
-    if (!about.isFile()) throw new UserError(`${path} is no file`)
-    const { size } = about
-    const from = Math.max(0, size - logBytes)
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(Math.min(size, logBytes)), 0, Math.min(size, logBytes), from)
-    const text = buffer.toString('utf8', 0, bytesRead)
-    return from > 0 ? `... ${from} bytes before ...\n${text}` : text
-  } finally {
-    await handle.close()
-  }
 }

@@ -1,4 +1,5 @@
-/** What keeps the dashboard to its owner: this machine alone, this page alone, reading alone. */
+/** What keeps the dashboard to its owner: this machine alone, this page alone, and writing for who has the token alone. */
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 /** The page may run its own script and ask its own server, and nothing else. */
@@ -15,10 +16,24 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 
 const ownNames = new Set(['127.0.0.1', 'localhost', '[::1]'])
 
+/** The header that carries the token. No page of another site may send it. */
+const tokenHeader = 'x-tune-token'
+const reads = new Set(['GET', 'HEAD'])
+const writes = new Set(['POST', 'DELETE'])
+
+/** Whether a request carries the token; never where there is none. Other users of this machine reach the port too, and do not know it. */
+export function mayWrite({ headers }: FastifyRequest, token: string | undefined): boolean {
+  const given = headers[tokenHeader]
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return token !== undefined && typeof given === 'string' && timingSafeEqual(digest(given), digest(token))
+}
+
 /**
- * Refuses what no page of ours would send: a foreign Host (a name that was re-bound to this address), another site's page, and anything but reading.
+ * Refuses what no page of ours would send: a foreign Host (a name that was re-bound to this address), another site's page, and writing that does not come
+ * from this page with the token.
+ * @param token of who may write; without one nobody may.
  */
-export function guard(server: FastifyInstance): void {
+export function guard(server: FastifyInstance, token?: string): void {
   server.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
     reply.headers(securityHeaders)
     const name = (request.headers.host ?? '').replace(/:\d+$/, '').toLowerCase()
@@ -28,7 +43,11 @@ export function guard(server: FastifyInstance): void {
     const { origin } = request.headers
     if (origin !== undefined && origin !== `http://${request.headers.host}`)
       return refuse(reply, 403, 'other sites may not ask this server')
-    if (request.method !== 'GET' && request.method !== 'HEAD') return refuse(reply, 405, 'the dashboard only reads')
+    if (reads.has(request.method)) return
+    if (token === undefined || !writes.has(request.method)) return refuse(reply, 405, 'the dashboard only reads')
+    if (origin === undefined) return refuse(reply, 403, 'writing must come from the page')
+    if (!mayWrite(request, token))
+      return refuse(reply, 403, 'this page was opened without the right to write: open the address that `tune dashboard` printed')
   })
 }
 

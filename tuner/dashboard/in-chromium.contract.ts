@@ -10,6 +10,8 @@ import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
 import { around, type SampleStore, sampleStore } from './samples.contract.ts'
 
+const token = 'token-of-the-tests'
+
 /** What a test of the page has: `page` is new for each test, with the newest experiment open. */
 export interface InChromium {
   readonly page: Page
@@ -18,6 +20,7 @@ export interface InChromium {
   readonly sample: SampleStore
   /** What pages said on their consoles, and dialogs; a test that leaves any fails. */
   readonly problems: string[]
+  /** Another page, which may not write. */
   newPage(): Promise<Page>
   /** Goes to an address and waits until everything is shown. */
   open(made: Page, url: string): Promise<void>
@@ -52,7 +55,7 @@ export function describeInChromium(name: string, tests: (its: InChromium) => voi
     beforeAll(async () => {
       browser = await chromium.launch({ executablePath, args })
       its.sample = await sampleStore()
-      dashboard = await createDashboard(await openReader(its.sample.path), around)
+      dashboard = await createDashboard(await openReader(its.sample.path), around, { edits: { path: its.sample.path, token } })
       await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
       its.base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`
     })
@@ -65,7 +68,7 @@ export function describeInChromium(name: string, tests: (its: InChromium) => voi
     beforeEach(async () => {
       its.problems.length = 0
       its.page = await its.newPage()
-      await its.open(its.page, its.base)
+      await its.open(its.page, `${its.base}#token=${token}`)
     })
     afterEach(async () => {
       expect(await its.page.evaluate(() => 'attacked' in globalThis), 'a text of a trial was run as a script').toBe(false)

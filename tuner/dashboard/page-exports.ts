@@ -73,9 +73,9 @@ export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf
     type: 'text/csv; charset=utf-8',
     text: trialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
   }),
-  'dashboard.html': ({ described, packed }, _, assets) => ({
+  'dashboard.html': ({ described, packed, annotations }, _, assets) => ({
     type: 'text/html; charset=utf-8',
-    text: standalonePage(assets, { experiment: described.dashboard, trials: packed }),
+    text: standalonePage(assets, { experiment: described.dashboard, trials: packed, annotations }),
   }),
   'report.html': async ({ described, trials }, whatIf) => {
     const { dashboard } = described

@@ -1,6 +1,6 @@
 /** Server-sent events of one experiment: what is known at once, what comes as it comes. */
 import type { ServerResponse } from 'node:http'
-import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
+import type { DashboardExperiment, SentAnnotations } from '../../reports/dashboard/data.ts'
 import type { Feed, StoreWatcher } from './watch.ts'
 
 /** Trials in one event. */
@@ -15,6 +15,7 @@ const heartbeatMs = 15_000
 export function streamExperiment(watcher: StoreWatcher, id: string, from: number, response: ServerResponse): void {
   let sent = from
   let told: DashboardExperiment | undefined
+  let written: SentAnnotations = []
   let ready = false
   let pumping = false
   let again = false
@@ -37,7 +38,7 @@ export function streamExperiment(watcher: StoreWatcher, id: string, from: number
     pumping = false
   }
 
-  async function pass({ described, packed, caughtUp, problem }: Feed): Promise<void> {
+  async function pass({ described, packed, annotations, caughtUp, problem }: Feed): Promise<void> {
     if (problem) {
       await send('problem', problem.message)
       response.end()
@@ -47,6 +48,10 @@ export function streamExperiment(watcher: StoreWatcher, id: string, from: number
     if (described.dashboard !== told) {
       told = described.dashboard
       await send('experiment', JSON.stringify(told))
+    }
+    if (JSON.stringify(annotations) !== JSON.stringify(written)) {
+      written = annotations
+      await send('annotations', JSON.stringify(written))
     }
     while (sent < packed.length && !response.destroyed) {
       const some = packed.slice(sent, sent + batch)

@@ -1,9 +1,10 @@
 /** Follows a store that other processes write to: asks twice a second whether anything was committed, and passes on what is new. */
-import { type ExperimentEntry, packTrial } from '../../reports/dashboard/data.ts'
+import { type ExperimentEntry, type ExperimentOutcome, packTrial, type SentAnnotations } from '../../reports/dashboard/data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
+import { outcomeOf, outcomeSlo, outcomeText } from '../loop/outcome.ts'
 import { type Described, describeExperiment } from './described.ts'
 
 const pollMs = 500
@@ -17,6 +18,7 @@ export interface Feed {
   readonly trials: readonly FinishedTrial[]
   /** The same, packed for the page. */
   readonly packed: readonly string[]
+  readonly annotations: SentAnnotations
   /** All that was in the store when it was first read has been read. */
   readonly caughtUp: boolean
   /** It cannot be shown: unknown, of another version, unreadable. */
@@ -28,6 +30,7 @@ interface Followed extends Feed {
   described?: Described
   readonly trials: FinishedTrial[]
   readonly packed: string[]
+  annotations: SentAnnotations
   caughtUp: boolean
   problem?: Error
   readonly seen: Set<number>
@@ -50,7 +53,28 @@ export class StoreWatcher {
   /** Newest last. */
   async list(): Promise<ExperimentEntry[]> {
     const all = await this.reader.list()
-    return all.map(({ id, name, createdAt, state, provenance, trials }) => ({ id, name, createdAt, state, provenance, trials }))
+    return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
+      ...{ id, name, createdAt, state, provenance, trials },
+      ...(annotation && { annotation }),
+    }))
+  }
+
+  readonly #outcomes = new Map<string, { readonly asOf: string; readonly outcome: ExperimentOutcome }>()
+
+  /** What every experiment came to; one that has not gone on since it was last asked of is not ranked again. */
+  async outcomes(): Promise<ExperimentOutcome[]> {
+    const found: ExperimentOutcome[] = []
+    for (const record of await this.reader.list()) {
+      const { id, state, trials } = record
+      const asOf = `${state} ${trials}`
+      const known = this.#outcomes.get(id)
+      if (known?.asOf !== asOf) {
+        const outcome = await outcomeOf(this.reader, record)
+        this.#outcomes.set(id, { asOf, outcome: { id, slo: outcomeSlo(outcome), text: outcomeText(outcome) } })
+      }
+      found.push(this.#outcomes.get(id)!.outcome)
+    }
+    return found
   }
 
   /** Experiment and trials as of now. @throws what is wrong with the experiment. */
@@ -90,7 +114,16 @@ export class StoreWatcher {
   #feed(id: string): Followed {
     const known = this.#feeds.get(id)
     if (known) return known
-    const feed = { id, listeners: new Set<() => void>(), trials: [], packed: [], seen: new Set<number>(), complete: 0, caughtUp: false }
+    const feed = {
+      id,
+      listeners: new Set<() => void>(),
+      trials: [],
+      packed: [],
+      annotations: [],
+      seen: new Set<number>(),
+      complete: 0,
+      caughtUp: false,
+    }
     this.#feeds.set(id, feed)
     return feed
   }
@@ -125,10 +158,16 @@ export class StoreWatcher {
     }
     try {
       const record = await this.reader.experiment(feed.id)
+      if (!record) feed.described = undefined
       if (!record) throw new UserError(`there is no experiment ${feed.id} in the store`, 'see `tune list` for those there are')
       if (feed.record?.state !== record.state || JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)) {
         feed.described = await describeExperiment(record, this.around)
         feed.record = record
+        tell()
+      }
+      const annotations = [...((await this.reader.annotations(feed.id)).get(feed.id) ?? [])]
+      if (JSON.stringify(annotations) !== JSON.stringify(feed.annotations)) {
+        feed.annotations = annotations
         tell()
       }
       const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter((n) => !feed.seen.has(n))

@@ -1,6 +1,7 @@
 /** The page's state: one experiment, its trials, the question asked of them, and the answer. Sections are told whenever it changes. */
 
 import { demandOf } from '../../../search/objective.ts'
+import type { Annotation, Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -12,6 +13,7 @@ import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../rank
 export interface Shown {
   readonly experiment: DashboardExperiment
   readonly trials: readonly FinishedTrial[]
+  readonly annotations: Annotations
   readonly whatIf: WhatIf
   readonly planning: Planning
   /** The question is the experiment's own. */
@@ -44,8 +46,11 @@ const pauseMs = 160
 export class App {
   shown?: Shown
   experiments: readonly ExperimentEntry[] = []
+  /** Notes and tags may be written, experiments put away and deleted. */
+  writable = false
   readonly #sections: Section[] = []
   readonly #trials: FinishedTrial[] = []
+  #annotations: Annotations = new Map()
   #experiment?: DashboardExperiment
   #ranker?: Ranker
   #whatIf?: WhatIf
@@ -73,6 +78,11 @@ export class App {
 
   addTrials(trials: readonly FinishedTrial[]): void {
     for (const trial of trials) this.#trials.push(trial)
+    this.schedule()
+  }
+
+  setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
+    this.#annotations = new Map(annotations)
     this.schedule()
   }
 
@@ -123,6 +133,7 @@ export class App {
     this.shown = {
       experiment,
       trials: this.#trials.slice(),
+      annotations: this.#annotations,
       whatIf,
       planning: demandOf(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
       original: isAsMeasured(experiment, whatIf),

@@ -3,7 +3,9 @@ import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
 import { AddressBar } from './address-bar.ts'
 import { App, type Section } from './app.ts'
 import { fill, h } from './dom.ts'
+import { showExperiments } from './experiments-list.ts'
 import { paperHead, printWell } from './print.ts'
+import { annotationSection } from './sections/annotation-section.ts'
 import { capacitySection } from './sections/capacity.ts'
 import { compareSection } from './sections/compare.ts'
 import { curvesSection } from './sections/curves.ts'
@@ -16,7 +18,7 @@ import { timelineSection } from './sections/timeline.ts'
 import { trialsSection } from './sections/trials.ts'
 import { titleOf, verdictSection } from './sections/verdict-section.ts'
 import { whatIfSection } from './sections/whatif.ts'
-import { embeddedSnapshot, follow, listExperiments } from './source.ts'
+import { embeddedSnapshot, follow, listExperiments, takeToken } from './source.ts'
 import { serveEffects } from './worker.ts'
 
 const stateWords = { running: '▶ running', interrupted: '‖ interrupted', done: '■ done', failed: '✕ failed' } as const
@@ -24,7 +26,16 @@ const stateWords = { running: '▶ running', interrupted: '‖ interrupted', don
 async function start(root: HTMLElement): Promise<void> {
   const snapshot = embeddedSnapshot()
   const online = snapshot === undefined
-  const details = trialDetails(online, (number) => address.openTrial(number))
+  if (online) takeToken()
+  if (online && location.pathname === '/experiments')
+    return showExperiments(
+      root,
+      themeButton(() => {}),
+    )
+  const details = trialDetails(
+    () => app,
+    (number) => address.openTrial(number),
+  )
   const app = new App({ online, openTrial: (number) => app.shown && details.open(app.shown, number) })
   const choice = h('select', { attributes: { id: 'experiment', 'aria-label': 'Experiment' } })
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
@@ -35,7 +46,7 @@ async function start(root: HTMLElement): Promise<void> {
   }
   const address = new AddressBar(app, problem)
   const elements = [
-    ...app.add(paperHead(), verdictSection(), whatIfSection(app)),
+    ...app.add(paperHead(), verdictSection(), annotationSection(app, problem), whatIfSection(app)),
     h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
     ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
     ...app.add(trialsSection(app), timelineSection(app), compareSection(app, address), exportsSection(online)),
@@ -55,13 +66,14 @@ const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement 
     { class: 'top' },
     h('a', { class: 'brand', attributes: { href: '#decide' } }, 'tune'),
     choice,
+    app.actions.online && h('a', { attributes: { href: '/experiments' } }, 'all'),
     state,
     h(
       'nav',
       { attributes: { 'aria-label': 'Sections' } },
       ...sections.map(([id, text]) => h('a', { attributes: { href: `#${id}` } }, text)),
     ),
-    themeButton(app),
+    themeButton(() => app.refresh()),
   )
 
 /** How far the experiment is, here and in the page's title. */
@@ -81,19 +93,21 @@ function stateLine(app: App): Section {
   }
 }
 
-function showSnapshot(app: App, choice: HTMLElement, { experiment, trials }: Snapshot): void {
+function showSnapshot(app: App, choice: HTMLElement, { experiment, trials, annotations }: Snapshot): void {
   fill(choice, h('option', {}, experiment.id))
   app.loading = false
   app.setExperiment(experiment)
+  app.setAnnotations(annotations)
   app.addTrials(trials.map(unpackTrial))
 }
 
 async function followServer(app: App, choice: HTMLSelectElement, address: AddressBar, problem: (message: string) => void): Promise<void> {
   try {
-    const { chosen, experiments } = await listExperiments()
+    const { chosen, experiments, writable } = await listExperiments()
     app.experiments = experiments
+    app.writable = writable
     const id = new URLSearchParams(location.search).get('experiment') ?? chosen
-    const newestFirst = [...experiments].reverse()
+    const newestFirst = [...experiments].reverse().filter((e) => e.id === id || e.annotation?.archivedAt === undefined)
     fill(choice, ...newestFirst.map((e) => h('option', { attributes: { value: e.id, selected: e.id === id } }, entryText(e))))
     choice.addEventListener('change', () => location.assign(`/?experiment=${encodeURIComponent(choice.value)}`))
     follow(id, {
@@ -103,6 +117,7 @@ async function followServer(app: App, choice: HTMLSelectElement, address: Addres
         if (first) address.open(e)
       },
       trials: (more) => app.addTrials(more),
+      annotations: (all) => app.setAnnotations(all),
       ready: () => {
         app.loading = false
         app.refresh()
@@ -141,12 +156,12 @@ const sections = [
 ] as const
 
 /** Follows the system until it is pressed. */
-function themeButton(app: App): HTMLElement {
+function themeButton(changed: () => void): HTMLElement {
   const button = h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': 'Dark or light' } }, '◑')
   button.addEventListener('click', () => {
     const dark = document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
     document.documentElement.dataset.theme = dark === 'dark' ? 'light' : 'dark'
-    app.refresh()
+    changed()
   })
   return button
 }

@@ -1,11 +1,21 @@
 /** Where experiment and trials come from: a server that goes on telling, or a snapshot inside the page. */
 
+import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { type DashboardExperiment, type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
+import {
+  type DashboardExperiment,
+  type ExperimentEntry,
+  type ExperimentOutcome,
+  type SentAnnotations,
+  type Snapshot,
+  unpackTrial,
+} from '../data.ts'
 
 interface Listener {
   experiment(experiment: DashboardExperiment): void
   trials(trials: readonly FinishedTrial[]): void
+  /** All of them, whenever one has changed. */
+  annotations?(annotations: SentAnnotations): void
   /** Everything that was there has arrived; what follows is news. */
   ready(): void
   problem(message: string): void
@@ -16,6 +26,8 @@ interface Listener {
 interface ExperimentList {
   readonly chosen: string
   readonly experiments: readonly ExperimentEntry[]
+  /** This page may write notes and tags, put experiments away and delete them. */
+  readonly writable: boolean
 }
 
 /** The snapshot that a self-contained page carries; undefined in a page from the server. */
@@ -25,9 +37,18 @@ export function embeddedSnapshot(): Snapshot | undefined {
 }
 
 export async function listExperiments(): Promise<ExperimentList> {
-  const answer = await fetch('/api/experiments')
-  if (!answer.ok) throw new Error(await answer.text())
-  return (await answer.json()) as ExperimentList
+  return (await answered(fetch('/api/experiments', { headers: tokenHeaders() }))).json() as Promise<ExperimentList>
+}
+
+export async function listOutcomes(): Promise<readonly ExperimentOutcome[]> {
+  return (await answered(fetch('/api/outcomes'))).json() as Promise<readonly ExperimentOutcome[]>
+}
+
+/** @throws Error with what the server says against it */
+async function answered(asked: Promise<Response>): Promise<Response> {
+  const answer = await asked
+  if (!answer.ok) throw new Error((await answer.text()).trim())
+  return answer
 }
 
 /** Follows an experiment. Returns what ends it. The browser reconnects by itself and says which trial it had last. */
@@ -37,6 +58,7 @@ export function follow(id: string, listener: Listener): () => void {
   source.addEventListener('open', () => listener.connected(true))
   source.addEventListener('experiment', (event) => listener.experiment(JSON.parse(data(event)) as DashboardExperiment))
   source.addEventListener('trials', (event) => listener.trials((JSON.parse(data(event)) as string[]).map(unpackTrial)))
+  source.addEventListener('annotations', (event) => listener.annotations?.(JSON.parse(data(event)) as SentAnnotations))
   source.addEventListener('ready', () => listener.ready())
   source.addEventListener('problem', (event) => {
     listener.problem(data(event))
@@ -44,4 +66,42 @@ export function follow(id: string, listener: Listener): () => void {
   })
   source.addEventListener('error', () => listener.connected(false))
   return () => source.close()
+}
+
+const tokenKey = 'tune-token'
+
+/** The right to write comes in the address that the command prints, which no page shows and no server is sent: kept, and taken out of the address. */
+export function takeToken(): void {
+  const [, token] = /^#token=([\w-]+)$/.exec(location.hash) ?? []
+  if (token === undefined) return
+  localStorage.setItem(tokenKey, token)
+  history.replaceState(null, '', location.pathname + location.search)
+}
+
+const tokenHeaders = (): Record<string, string> => {
+  const token = localStorage.getItem(tokenKey)
+  return token === null ? {} : { 'x-tune-token': token }
+}
+
+/** What a note or tags are written beside: an experiment, or a trial of it. */
+export interface Place {
+  readonly experimentId: string
+  readonly trial?: number
+}
+
+/** Resolves with what stands there now. @throws Error with what the server says against it */
+export async function annotate({ experimentId, trial }: Place, change: AnnotationChange): Promise<Annotation> {
+  const answer = await answered(
+    fetch(`/api/experiments/${encodeURIComponent(experimentId)}/annotation`, {
+      method: 'POST',
+      headers: { ...tokenHeaders(), 'content-type': 'application/json' },
+      body: JSON.stringify({ trial, ...change }),
+    }),
+  )
+  return (await answer.json()) as Annotation
+}
+
+/** Removes an experiment with all its trials, for good. @throws Error with what the server says against it */
+export async function deleteExperiment(id: string): Promise<void> {
+  await answered(fetch(`/api/experiments/${encodeURIComponent(id)}`, { method: 'DELETE', headers: tokenHeaders() }))
 }

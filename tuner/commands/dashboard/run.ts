@@ -1,4 +1,5 @@
 /** `tune dashboard`: serves the page until Ctrl-C. */
+import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { createDashboard } from '../../dashboard/dashboard-server.ts'
@@ -10,9 +11,10 @@ import { noSuchExperiment, openExisting } from '../open-existing.ts'
 export interface DashboardFlags {
   readonly db: string
   readonly port: string
+  readonly readOnly?: boolean
 }
 
-export async function dashboard(id: string | undefined, { db, port: asked }: DashboardFlags): Promise<number> {
+export async function dashboard(id: string | undefined, { db, port: asked, readOnly }: DashboardFlags): Promise<number> {
   const port = Number(asked)
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     throw new UserError(`--port ${asked} is no port`, 'give a number from 0 (any free one) to 65535', exitCodes.usage)
@@ -23,7 +25,11 @@ export async function dashboard(id: string | undefined, { db, port: asked }: Das
     await reader.close()
     throw noSuchExperiment([...known].reverse(), id)
   }
-  const { server, close } = await createDashboard(reader, surroundings(await inspectMachine()), id)
+  const token = readOnly ? undefined : randomBytes(24).toString('base64url')
+  const { server, close } = await createDashboard(reader, surroundings(await inspectMachine()), {
+    ...(id !== undefined && { chosen: id }),
+    ...(token !== undefined && { edits: { path: db, token } }),
+  })
   const interrupt = interruptible(() => {})
   try {
     await server.listen({ host: '127.0.0.1', port }).catch((error: NodeJS.ErrnoException) => {
@@ -32,7 +38,7 @@ export async function dashboard(id: string | undefined, { db, port: asked }: Das
         : error
     })
     const { port: given } = server.server.address() as AddressInfo
-    process.stdout.write(`http://127.0.0.1:${given}/\n`)
+    process.stdout.write(`http://127.0.0.1:${given}/${token === undefined ? '' : `#token=${token}`}\n`)
     process.stderr.write(`Dashboard of ${db}; it follows experiments that run. Ctrl-C ends it.\n`)
     if (!interrupt.signal.aborted) await new Promise((resolve) => interrupt.signal.addEventListener('abort', resolve, { once: true }))
     return exitCodes.ok

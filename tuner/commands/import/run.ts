@@ -16,11 +16,11 @@ import type { Experiment } from '../../experiment/types.ts'
 import { parseShare, UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { experimentId, newRecord } from '../../loop/experiment-record.ts'
+import { anyMachine, seenAgain } from '../../loop/seen-again.ts'
 import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { openToWrite } from '../open-existing.ts'
-import { anyMachine, seenAgain } from '../reopened.ts'
 
 export interface ImportFlags {
   readonly db: string

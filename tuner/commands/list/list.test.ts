@@ -79,7 +79,7 @@ describe('commands are found', () => {
       return spawnSync('bash', ['-c', asked, script, ...words], { encoding: 'utf8' }).stdout.trim()
     }
     expect(complete('tune', 'li')).toBe('list')
-    expect(complete('tune', 'list', '--')).toBe('--db --json --help')
+    expect(complete('tune', 'list', '--')).toBe('--tag --all --db --json --help')
     expect(complete('tune', 'help', 'da')).toBe('dashboard')
     expect(complete('tune', '--slo-e')).toBe('--slo-e2e')
   })

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
 import type { ListFlags } from './run.ts'
 
@@ -6,11 +7,14 @@ import type { ListFlags } from './run.ts'
 export function registerList(program: Command): void {
   program
     .command('list')
-    .description('list the experiments in the store')
+    .description('list the experiments in the store, newest first')
+    .argument('[words...]', 'those that have all these words in their name, verdict, note or tags')
+    .option('--tag <tag>', 'those with this tag; may be given several times', severalTimes)
+    .option('--all', 'those that are put away too')
     .addOption(storeOption())
     .option('--json', 'print JSON')
-    .action(async (flags: ListFlags) => {
+    .action(async (words: readonly string[], flags: ListFlags) => {
       const { list } = await import('./run.ts')
-      process.exitCode = await list(flags)
+      process.exitCode = await list(words, flags)
     })
 }

@@ -6,7 +6,9 @@ import type { ReportFlags } from './run.ts'
 export function registerReport(program: Command): void {
   program
     .command('report')
-    .description('one self-contained file: verdict, reasons, charts, method, all trials (.html, .md, .csv or .json)')
+    .description(
+      'one self-contained file: verdict, reasons, charts, method, all trials (.html, .md, .csv or .json), or the latencies of every load step as an HDR histogram log (.hlog)',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--out <file>', 'the ending decides the form (default: tune-results/<experiment>/report.html)')
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")

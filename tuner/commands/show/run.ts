@@ -1,6 +1,8 @@
 /** `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book. Runs nothing. */
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
+import { experimentItself } from '../../../trials/annotation.ts'
 import { exitCodeOf } from '../../exit-codes.ts'
+import { annotationLines } from '../../render/annotation-lines.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { trialLine } from '../../render/trial-line.ts'
@@ -17,15 +19,18 @@ export interface ShowOptions {
 }
 
 export async function show(id: string | undefined, options: ShowOptions): Promise<number> {
-  const { record, trials, recommendation, pricePerHour, label } = await reopen(id, options)
+  const { record, trials, recommendation, pricePerHour, label, annotations } = await reopen(id, options)
   if (options.json) process.stdout.write(recommendationJson(recommendation))
   else {
     const style = styleOf(process.stdout, process.env)
-    const lines = trials.map((trial) =>
-      trialLine({ trial, label: label(trial.configuration), pricePerHour: pricePerHour(trial.configuration) }, style),
-    )
+    const lines = trials.flatMap((trial) => {
+      const { mark, text } = trialLine({ trial, label: label(trial.configuration), pricePerHour: pricePerHour(trial.configuration) }, style)
+      return [`${mark} ${text}`, ...annotationLines(annotations.get(trial.number), '    ')]
+    })
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
-    process.stdout.write(`${[head, ...lines.map((l) => `${l.mark} ${l.text}`), ...resultLines(recommendation, [], style)].join('\n')}\n`)
+    process.stdout.write(
+      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style)].join('\n')}\n`,
+    )
   }
   return exitCodeOf(recommendation)
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { specTargets } from '../../../reports/specs/index.ts'
+import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
 import { logFormats } from './access-log.ts'
 import { figureNames, tellingServers } from './default-queries.ts'
@@ -7,7 +8,6 @@ import type { WatchFlags } from './watch-flags.ts'
 
 /** `tune watch`: whether a recommendation still holds in production. */
 export function registerWatch(program: Command): void {
-  const collect = (value: string, before: readonly string[]) => [...before, value]
   program
     .command('watch')
     .description('look at production, by Prometheus or an access log, and say when a recommendation no longer holds')
@@ -19,12 +19,12 @@ export function registerWatch(program: Command): void {
     .option(
       '--query <name=promql>',
       `a query of your own for ${figureNames.join(', ')}; may hold $window, $selector, $percentile`,
-      collect,
+      severalTimes,
       [],
     )
     .option('--log-format <name>', `${logFormats.join(' | ')} (default: by its first lines)`)
-    .option('--field <name=field>', 'field of JSON lines, e.g. latency=took:us, status=code, time=at, path=route', collect, [])
-    .option('--path <prefix>', 'of a log: only requests whose path begins so', collect, [])
+    .option('--field <name=field>', 'field of JSON lines, e.g. latency=took:us, status=code, time=at, path=route', severalTimes, [])
+    .option('--path <prefix>', 'of a log: only requests whose path begins so', severalTimes, [])
     .option('--version-label <name>', "label or JSON field that has the model's version")
     .option('--replicas <n>', 'deployed replicas, where the metrics do not say (a log never does)')
     .option('--trial <n>', 'the configuration that is deployed (default: the recommended one)')

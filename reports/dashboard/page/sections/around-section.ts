@@ -55,7 +55,8 @@ export function aroundTheBest(app: App, asked: () => void) {
       showSlices(along, slices, around, shown)
       if (around.surface === undefined) return
       const { surface: told } = around
-      offer(choices, shown, [told.across.parameter, told.up.parameter])
+      // What was chosen while the worker computed stays chosen; its own answer follows.
+      offer(choices, shown, pair.length > 0 ? pair : [told.across.parameter, told.up.parameter])
       surface.set(() => surfaceOption(told, shown.theme))
       const most = told.cells
         .flatMap((row, v) => row.map((cell, u) => ({ ...cell, at: `${told.across.values[u]} and ${told.up.values[v]}` })))

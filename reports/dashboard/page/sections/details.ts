@@ -12,7 +12,8 @@ import { engineBinding, engineWords } from '../../../recommendation/engine-bindi
 import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
-import type { Shown } from '../app.ts'
+import { annotationEditor } from '../annotation-editor.ts'
+import type { App, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
 
@@ -22,10 +23,10 @@ interface Details {
 }
 
 /**
- * @param online a server is there to ask for logs
+ * @param app says whether a server is there to ask for logs, and whether the page may write
  * @param opened told which trial is shown, and undefined when it is closed
  */
-export function trialDetails(online: boolean, opened: (number: number | undefined) => void): Details {
+export function trialDetails(app: () => Pick<App, 'actions' | 'writable'>, opened: (number: number | undefined) => void): Details {
   const content = h('div', {})
   const close = h('button', { attributes: { type: 'button', 'aria-label': 'Close' }, on: { click: () => element.close() } }, 'Close')
   const previous = h('button', { attributes: { type: 'button' }, on: { click: () => step(-1) } }, '← previous')
@@ -58,7 +59,10 @@ export function trialDetails(online: boolean, opened: (number: number | undefine
     previous.disabled = at === 0
     next.disabled = at === shown.trials.length - 1
     const chart = latencyChart(shown, trial)
-    fill(content, ...describe(shown, trial, online, chart))
+    const { actions, writable } = app()
+    const editor = annotationEditor({ experimentId: shown.experiment.id, trial: number }, writable)
+    editor.show(shown.annotations.get(number))
+    fill(content, ...describe(shown, trial, actions.online, chart, editor.element))
     if (!element.open) element.showModal()
     chart?.draw()
     opened(number)
@@ -80,7 +84,7 @@ function latencyChart({ byTrial, ranker, trials, whatIf, theme }: Shown, trial: 
   return chart
 }
 
-function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Chart | undefined): HTMLElement[] {
+function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Chart | undefined, written: HTMLElement): HTMLElement[] {
   const { byTrial, ranker, whatIf } = shown
   const candidate = byTrial.get(trial.number)
   const m = trial.state === 'complete' ? trial.measurement : undefined
@@ -92,6 +96,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
       { class: 'note' },
       `Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`,
     ),
+    written,
     ...(m ? [h('h3', {}, 'Latency by load'), chart?.element ?? h('p', { class: 'note' }, noWindow)] : []),
     facts([
       ...Object.entries(trial.configuration).map(([name, value]) => [name, String(value)] as const),
@@ -137,6 +142,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
     ]),
     ...(m ? [h('h3', {}, 'Load steps'), loadSteps(trial, m.points)] : []),
     ...(m && m.caveats.length > 0 ? [h('ul', { class: 'caveats' }, ...m.caveats.map((c) => h('li', {}, c)))] : []),
+    ...(m?.points.some((point) => point.latencies) && online ? [latenciesLink(shown.experiment.id, trial.number)] : []),
     ...(trial.logPath && online ? [logOf(shown.experiment.id, trial.number)] : []),
   ]
 }
@@ -238,6 +244,20 @@ function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
     `Load steps of trial ${trial.number}`,
   )
 }
+
+const latenciesLink = (id: string, number: number): HTMLElement =>
+  h(
+    'p',
+    {},
+    h(
+      'a',
+      {
+        class: 'button',
+        attributes: { href: `/api/experiments/${encodeURIComponent(id)}/trials/${number}/latencies.hlog`, download: true },
+      },
+      'Latencies of every load step (HDR histogram log)',
+    ),
+  )
 
 function logOf(id: string, number: number): HTMLElement {
   const text = h('pre', { class: 'log', attributes: { tabindex: 0 } }, 'loading')

@@ -1,5 +1,6 @@
 /** Rows and columns of the table of trials. */
 import type { Slo } from '../../../../profiler/types.ts'
+import type { Annotation } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
@@ -13,6 +14,7 @@ export interface TrialRow {
   readonly rank: number
   readonly outcome: string
   readonly kind: Kind
+  readonly annotation?: Annotation
 }
 type Kind = Status | 'again' | 'later'
 
@@ -54,7 +56,7 @@ const partOrLatency = ({ limits, limitMs }: Slo) => (limits ? (ms: number) => pe
 
 export const columnsFor = (
   slo: Slo,
-  { qualities, tokens }: { readonly qualities: boolean; readonly tokens: boolean },
+  { qualities, tokens, tags }: { readonly qualities: boolean; readonly tokens: boolean; readonly tags: boolean },
 ): readonly TrialColumn[] => [
   { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
@@ -81,9 +83,14 @@ export const columnsFor = (
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
+  ...(tags ? [{ name: 'tags', key: tagsOf, cell: tagsOf }] : []),
   { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
   { name: 'why', key: (r) => r.outcome, cell: (r) => r.outcome },
 ]
+
+/** A note shows that it is there. */
+const tagsOf = ({ annotation }: TrialRow): string =>
+  [...(annotation?.tags ?? []), ...(annotation?.note === undefined ? [] : ['✎'])].join(', ')
 
 /** Of streamed answers, short for narrow columns. */
 const tokenColumns: readonly TrialColumn[] = [
@@ -101,7 +108,7 @@ function intervalOf({ candidate: c }: TrialRow): string {
   return rateInterval(c.capacityCi90Rps)
 }
 
-export function rowsOf({ trials, byTrial, candidates, ranker, recommendation: r }: Shown): TrialRow[] {
+export function rowsOf({ trials, annotations, byTrial, candidates, ranker, recommendation: r }: Shown): TrialRow[] {
   const ranks = new Map<number, number>()
   for (const [i, c] of candidates.entries()) if (c.feasible) ranks.set(c.trial, i + 1)
   const whyNot = new Map(r.alternatives.map((a) => [a.trial, a.whyNot]))
@@ -114,7 +121,15 @@ export function rowsOf({ trials, byTrial, candidates, ranker, recommendation: r 
           ? 'best found, NOT confirmed'
           : 'recommended'
         : (whyNot.get(trial.number) ?? candidate?.reason ?? notCounted(trial))
-    return { trial, candidate, label, rank: ranks.get(trial.number) ?? absent, outcome, kind: kindOf(trial, candidate) }
+    return {
+      trial,
+      candidate,
+      label,
+      rank: ranks.get(trial.number) ?? absent,
+      outcome,
+      kind: kindOf(trial, candidate),
+      annotation: annotations.get(trial.number),
+    }
   })
 }
 

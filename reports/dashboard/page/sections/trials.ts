@@ -1,5 +1,6 @@
 /** The table of trials: only the rows in view exist, so that 100,000 scroll as ten do. */
 
+import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -49,7 +50,8 @@ function trialFilters(onChange: () => void): Filters {
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
       if (words.length === 0 && state.value === '') return rows
       return rows.filter((r) => {
-        const text = `${r.trial.number} ${r.label} ${kinds[r.kind]} ${r.outcome}`.toLowerCase()
+        const text =
+          `${r.trial.number} ${r.label} ${kinds[r.kind]} ${r.outcome} ${r.annotation?.tags.join(' ') ?? ''} ${r.annotation?.note ?? ''}`.toLowerCase()
         return (state.value === '' || r.kind === state.value) && words.every((w) => text.includes(w))
       })
     },
@@ -88,10 +90,11 @@ class TrialTable {
     const { slo } = shown.whatIf
     const qualities = shown.candidates.some((c) => c.quality !== undefined)
     const tokens = shown.candidates.some((c) => c.tokens)
-    const heads = `${sloName(slo)} ${qualities} ${tokens} ${slo.limits ? slo.limitMs : ''}`
+    const tags = [...shown.annotations.keys()].some((trial) => trial !== experimentItself)
+    const heads = `${sloName(slo)} ${qualities} ${tokens} ${tags} ${slo.limits ? slo.limitMs : ''}`
     if (heads !== this.headed) {
       this.headed = heads
-      this.columns = columnsFor(slo, { qualities, tokens })
+      this.columns = columnsFor(slo, { qualities, tokens, tags })
       this.element.classList.toggle('many', this.columns.length > mostUnbroken)
       this.drawHead()
     }

@@ -1,0 +1,40 @@
+import hdr from 'hdr-histogram-js'
+import { expect, test } from 'vitest'
+import { normal, seeded } from '../../profiler/seeded-random.ts'
+import { recordedLatencies } from '../../profiler/statistics/latency-record.ts'
+import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { complete, measured } from '../samples.contract.ts'
+import { latencyLog } from './latency-log.ts'
+
+const uniform = seeded(11)
+const latencyMs = Float64Array.from({ length: 5_000 }, () => 20 * Math.exp(0.5 * normal(uniform)))
+const latencies = recordedLatencies({ latencyMs } as Parameters<typeof recordedLatencies>[0])
+const sample = complete(3, { cpuCores: 1 }, measured(200, 10)) as Extract<FinishedTrial, { state: 'complete' }>
+const trial: FinishedTrial = {
+  ...sample,
+  measurement: {
+    ...sample.measurement,
+    points: sample.measurement.points.map((point, i) => (i === 1 ? { ...point, latencies } : { ...point, latencies: undefined })),
+  },
+}
+
+test('a reader of the format finds the step by its tag, with as many answers and their percentiles', () => {
+  const log = latencyLog([trial])
+  const found = new hdr.HistogramLogReader(log).nextIntervalHistogram()!
+  expect(found.tag).toBe(`trial-3-step-2-${trial.measurement.points[1]!.load.kind}-e2e`)
+  expect(found.totalCount).toBe(latencyMs.length)
+  const sorted = latencyMs.slice().sort()
+  for (const p of [0.5, 0.9, 0.99]) {
+    const ratio = found.getValueAtPercentile(100 * p) / (1000 * quantileOfSorted(sorted, p))
+    expect(Math.abs(ratio - 1), `p${100 * p}`).toBeLessThan(0.024)
+  }
+})
+
+test('steps without recorded latencies, and trials that never served, have no line', () => {
+  const lines = latencyLog([trial, { ...sample, state: 'failed', error: 'x' } as unknown as FinishedTrial])
+    .trimEnd()
+    .split('\n')
+  expect(lines.filter((line) => !line.startsWith('#') && !line.startsWith('"'))).toHaveLength(1)
+  expect(lines[0]).toMatch(/^#\[Histogram log format version 1\.\d\]$/)
+})

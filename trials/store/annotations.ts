@@ -1,0 +1,157 @@
+/** What people write beside measurements: notes, tags, and which experiments are put away. No figure depends on any of it. */
+import { resolve } from 'node:path'
+import { isRecord } from '../../profiler/plain-record.ts'
+import { type Annotation, type AnnotationChange, type Annotations, experimentItself } from '../annotation.ts'
+import type { Connection, Transaction } from './connection.ts'
+import { encode } from './infinity-json.ts'
+import { ownerState } from './owner.ts'
+import { StoreError } from './store-error.ts'
+import { changedSince, decoded, digestOf, find, type OnDamage, ownerOf, shown } from './stored-rows.ts'
+import { writing } from './writing.ts'
+
+export interface AnnotationRow {
+  readonly experiment_id: string
+  readonly trial_number: number
+  readonly updated_at: string
+  readonly annotation: string
+  readonly digest: string
+}
+
+const mostNote = 10_000
+const mostTags = 32
+const mostTag = 64
+
+/** Of every experiment that has any, or of the one named. Damaged ones are told to `onDamage` and left out. */
+export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: string): Promise<ReadonlyMap<string, Annotations>> {
+  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'annotations'")
+  if (there === undefined) return new Map()
+  const rows = await sql.all<AnnotationRow>(
+    `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
+    id === undefined ? [] : [id],
+  )
+  const found = new Map<string, Map<number, Annotation>>()
+  for (const row of rows) {
+    const annotation = annotationOf(row, onDamage)
+    if (annotation) found.set(row.experiment_id, (found.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation))
+  }
+  return found
+}
+
+/** Undefined, and told to `onDamage`, for a damaged row. */
+export function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
+  const read = decoded(row.annotation)
+  const problem =
+    'problem' in read
+      ? read.problem
+      : row.digest !== annotationDigest(row)
+        ? changedSince
+        : isAnnotation(read.document)
+          ? undefined
+          : 'it is no annotation'
+  if (problem === undefined) return (read as { document: Annotation }).document
+  onDamage({ where: `the annotation of ${placeOf(row)}`, what: problem })
+  return undefined
+}
+
+const placeOf = ({ experiment_id, trial_number }: AnnotationRow): string =>
+  `${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
+
+const annotationDigest = ({ experiment_id, trial_number, updated_at, annotation }: Omit<AnnotationRow, 'digest'>): string =>
+  digestOf([experiment_id, trial_number, updated_at, annotation])
+
+function isAnnotation(document: unknown): document is Annotation {
+  if (!isRecord(document)) return false
+  const { note, tags, archivedAt } = document
+  return (
+    (note === undefined || typeof note === 'string') &&
+    Array.isArray(tags) &&
+    tags.every((tag) => typeof tag === 'string') &&
+    (archivedAt === undefined || typeof archivedAt === 'string')
+  )
+}
+
+/** What an annotation becomes by a change. @throws StoreError that names every tag or note that cannot be kept. */
+export function changedAnnotation(before: Annotation | undefined, change: AnnotationChange, now: string): Annotation {
+  const { note, addTags = [], removeTags = [], archived } = change
+  const added = addTags.map((tag) => tag.trim())
+  const kept = (before?.tags ?? []).filter((tag) => !removeTags.map((one) => one.trim()).includes(tag))
+  const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
+  const problems = [
+    ...added.flatMap(tagProblem),
+    ...(tags.length > mostTags ? [`${tags.length} tags are more than ${mostTags}`] : []),
+    ...(note !== undefined && note.length > mostNote ? [`a note of ${note.length} characters is longer than ${mostNote}`] : []),
+  ]
+  if (problems.length > 0)
+    throw new StoreError('not-kept', problems.join('; '), `a tag is one word or a few, of at most ${mostTag} characters, without commas`)
+  const newNote = note === undefined ? before?.note : note.trim() || undefined
+  const archivedAt = archived === undefined ? before?.archivedAt : archived ? (before?.archivedAt ?? now) : undefined
+  return { ...(newNote !== undefined && { note: newNote }), tags, ...(archivedAt !== undefined && { archivedAt }) }
+}
+
+function tagProblem(tag: string): string[] {
+  if (tag === '') return ['a tag is empty']
+  if (tag.length > mostTag) return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]
+  return /[\p{Cc}\p{Cf},]/u.test(tag) ? [`the tag ${JSON.stringify(tag)} has a comma or a character that cannot be seen`] : []
+}
+
+/** Writes beside an experiment, or beside one of its trials. Resolves with what is kept now. Throws StoreError. */
+export async function annotate(
+  path: string,
+  { experimentId, trial = experimentItself }: { readonly experimentId: string; readonly trial?: number },
+  change: AnnotationChange,
+): Promise<Annotation> {
+  let after: Annotation = { tags: [] }
+  await writing(path, (connection) =>
+    connection.write(async (sql) => {
+      await needPlace(sql, experimentId, trial)
+      const now = new Date().toISOString()
+      const before = (await annotationsOf(sql, () => {}, experimentId)).get(experimentId)?.get(trial)
+      after = changedAnnotation(before, change, now)
+      const row = { experiment_id: experimentId, trial_number: trial, updated_at: now, annotation: encode(after) }
+      return insertAnnotation(sql, { ...row, digest: annotationDigest(row) })
+    }),
+  )
+  return after
+}
+
+export const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
+  sql.run('INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)', [
+    ...[row.experiment_id, row.trial_number, row.updated_at, row.annotation, row.digest],
+  ])
+
+async function needPlace(sql: Transaction, id: string, trial: number): Promise<void> {
+  if (!(await find(sql, id))) throw unknownExperiment(id)
+  if (trial === experimentItself) return
+  const [row] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, trial])
+  if (!row)
+    throw new StoreError('unknown-experiment', `experiment ${id} has no trial ${trial}`, '`tune show --json` has the numbers of its trials')
+}
+
+const unknownExperiment = (id: string): StoreError =>
+  new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list --all` for those there are')
+
+/**
+ * Removes experiments with their trials, load curves and annotations: all of them or, where one cannot go, none. What they held is overwritten in the
+ * file, so that repairing it does not bring them back. Throws StoreError for one that is unknown or that a process runs.
+ */
+export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
+  writing(resolve(path), async (connection: Connection) => {
+    await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON'))
+    await connection.write(async (sql) => {
+      for (const id of ids) {
+        const row = await find(sql, id)
+        if (!row) throw unknownExperiment(id)
+        const owner = row.state === 'running' ? ownerOf(row) : undefined
+        const state = owner && ownerState(owner)
+        if (owner && state !== 'dead')
+          throw new StoreError(
+            'owned-elsewhere',
+            `experiment ${id} is being run by process ${owner.pid} on ${owner.host}`,
+            state === 'unknown' ? `end it on ${owner.host} first` : `stop it first (kill ${owner.pid}); nothing was deleted`,
+          )
+        await sql.run('DELETE FROM experiments WHERE id = ?', [id])
+      }
+    })
+    // The log written ahead still holds the pages as they were.
+    await connection.direct((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
+  })

@@ -1,0 +1,52 @@
+/** What experiments came to, for lists of many. */
+import { isRecord } from '../../profiler/plain-record.ts'
+import { rate, sloText, writing } from '../../reports/format.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { costText } from '../../search/objective.ts'
+import type { StoreReader } from '../../trials/store/index.ts'
+import type { ExperimentRecord } from '../../trials/types.ts'
+import { experimentFromDocument } from '../experiment/load-experiment.ts'
+import type { ExperimentDocument } from '../experiment/types.ts'
+import { loadPriceBook, problemOf } from './problem.ts'
+import { anyMachine, seenAgain } from './seen-again.ts'
+
+/** `unreadable`: why this version cannot say. */
+export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
+
+/** '' where that cannot be said. */
+export const outcomeSlo = (outcome: Outcome): string => ('unreadable' in outcome ? '' : sloText(outcome.recommendation.slo))
+
+/** 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million requests'. */
+export function outcomeText(outcome: Outcome): string {
+  if ('unreadable' in outcome) return `cannot be read: ${outcome.unreadable}`
+  const { best, objective, verdict } = outcome.recommendation
+  if (!best) return verdict
+  return `${best.status}: ${best.label}, ${rate(best.capacityRps)}, ${costText(objective, best, writing)}`
+}
+
+/**
+ * The recommendation that ended an experiment, where every configuration in it costs today what it cost then; else the trials are read, and ranked
+ * again. A list of many experiments need not read all their trials so.
+ */
+export async function outcomeOf(store: Pick<StoreReader, 'load'>, record: ExperimentRecord): Promise<Outcome> {
+  try {
+    const ended = await endedWith(record)
+    if (ended) return { recommendation: ended }
+    const found = await store.load(record.id)
+    return found ? { recommendation: (await seenAgain(found)).recommendation } : { unreadable: 'it is gone' }
+  } catch (error) {
+    return { unreadable: (error as Error).message }
+  }
+}
+
+async function endedWith({ id, spec, result }: ExperimentRecord): Promise<Recommendation | undefined> {
+  if (!isRecommendation(result)) return undefined
+  const experiment = experimentFromDocument(spec as ExperimentDocument, id, anyMachine())
+  const { pricePerHour } = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
+  const { best, nearest, alternatives } = result
+  const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
+  return all.every((one) => pricePerHour(one.configuration) === one.pricePerHour) ? result : undefined
+}
+
+const schema: Recommendation['schema'] = 'tune.recommendation/v1'
+const isRecommendation = (result: unknown): result is Recommendation => isRecord(result) && result.schema === schema
