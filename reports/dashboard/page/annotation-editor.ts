@@ -20,7 +20,7 @@ export function annotationEditor(place: Place, writable: boolean, kept: (annotat
     on: { keydown: (event) => event.key === 'Enter' && addTag() },
   })
   const text = h('textarea', { attributes: { rows: 3, 'aria-label': `Note on ${what}`, maxlength: 10_000 } })
-  const edit = h('button', { class: 'quiet', attributes: { type: 'button' }, on: { click: () => write() } }, 'Note')
+  const edit = h('button', { class: 'quiet link', attributes: { type: 'button' }, on: { click: () => write() } }, 'Note')
   const save = h('button', { attributes: { type: 'button' }, on: { click: () => void change({ note: text.value }) } }, 'Save')
   const cancel = h('button', { class: 'quiet', attributes: { type: 'button' }, on: { click: () => stopWriting() } }, 'Cancel')
   const form = h('div', { class: 'note-form' }, text, save, cancel)

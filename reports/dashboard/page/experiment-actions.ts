@@ -21,7 +21,7 @@ export function experimentActions(
       (error: Error) => problem(`Not done: ${error.message}`),
     )
   const button = (text: string, label: string, click: () => void, disabled = false) =>
-    h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': label, disabled }, on: { click } }, text)
+    h('button', { class: 'quiet link', attributes: { type: 'button', 'aria-label': label, disabled }, on: { click } }, text)
   const archive = archived
     ? button(
         'Take back',

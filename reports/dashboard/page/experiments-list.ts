@@ -33,7 +33,12 @@ export async function showExperiments(root: HTMLElement, themeButton: HTMLElemen
   fill(
     root,
     h('header', { class: 'top' }, h('a', { class: 'brand', attributes: { href: '/' } }, 'tune'), h('h1', {}, 'Experiments'), themeButton),
-    h('main', {}, notice, h('section', { attributes: { id: 'experiments', 'aria-label': 'Experiments' } }, filters.element, list)),
+    h(
+      'main',
+      {},
+      notice,
+      h('section', { class: 'experiments', attributes: { id: 'experiments', 'aria-label': 'Experiments' } }, filters.element, list),
+    ),
   )
 
   function draw(): void {
@@ -107,7 +112,7 @@ function filtersOf(first: Asked, changed: () => void): Filters {
   let offered = ''
   let chosen = first.tag
   return {
-    element: h('div', { class: 'filters' }, search, tag, h('label', {}, archived, ' those put away too'), count),
+    element: h('div', { class: 'filters' }, search, tag, h('label', { class: 'tick' }, archived, 'those put away too'), count),
     asked: () => ({ words: search.value, tag: offered === '' ? chosen : tag.value, archived: archived.checked }),
     offer(experiments, shown) {
       const tags = [...new Set([...experiments.flatMap((one) => one.annotation?.tags ?? []), ...(chosen === '' ? [] : [chosen])])].sort()
@@ -132,7 +137,7 @@ function experimentsTable(
   if (kept.length === 0)
     return h('p', { class: 'note' }, experiments.length === 0 ? 'The store has no experiments yet.' : 'None of the experiments is so.')
   return table(
-    ['experiment', 'started', 'trials', 'SLO', 'what it came to', 'note and tags', ...(writable ? ['change'] : [])],
+    ['experiment', 'started', 'SLO', 'what it came to', 'note and tags', ...(writable ? ['change'] : [])],
     kept.map((one) => {
       const { id, name, createdAt, state, provenance, trials, annotation } = one
       const archived = annotation?.archivedAt !== undefined
@@ -142,11 +147,20 @@ function experimentsTable(
           'div',
           { class: 'named' },
           h('a', { attributes: { href: `/?experiment=${encodeURIComponent(id)}` } }, id),
-          h('small', {}, [...(name === id ? [] : [name]), state, provenance, ...(archived ? ['put away'] : [])].join(', ')),
+          h(
+            'small',
+            {},
+            [
+              ...(name === id ? [] : [name]),
+              state,
+              provenance,
+              `${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'}`,
+              ...(archived ? ['put away'] : []),
+            ].join(', '),
+          ),
         ),
-        createdAt.slice(0, 16).replace('T', ' '),
-        trials.toLocaleString('en-US'),
-        outcome?.slo ?? '',
+        h('span', { class: 'unbroken' }, createdAt.slice(0, 16).replace('T', ' ')),
+        h('span', { class: 'unbroken' }, outcome?.slo ?? ''),
         outcome?.text ?? '...',
         h(
           'div',
@@ -157,7 +171,7 @@ function experimentsTable(
         ...(writable ? [experimentActions({ id, trials, archived, running: state === 'running' }, changed, problem)] : []),
       ]
     }),
-    [2],
+    [],
     'Experiments',
   )
 }

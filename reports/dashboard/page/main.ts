@@ -66,12 +66,12 @@ const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement 
     { class: 'top' },
     h('a', { class: 'brand', attributes: { href: '#decide' } }, 'tune'),
     choice,
-    app.actions.online && h('a', { attributes: { href: '/experiments' } }, 'all'),
     state,
     h(
       'nav',
       { attributes: { 'aria-label': 'Sections' } },
       ...sections.map(([id, text]) => h('a', { attributes: { href: `#${id}` } }, text)),
+      app.actions.online && h('a', { attributes: { href: '/experiments' } }, 'All experiments'),
     ),
     themeButton(() => app.refresh()),
   )
