@@ -1,8 +1,10 @@
 /** What experiments came to, for lists of many. */
+import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../../profiler/plain-record.ts'
 import { rate, sloText, writing } from '../../reports/format.ts'
-import type { Recommendation } from '../../reports/recommendation/types.ts'
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { costText } from '../../search/objective.ts'
+import { priceOf } from '../../search/replica-price.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
@@ -45,7 +47,9 @@ async function endedWith({ id, spec, result }: ExperimentRecord): Promise<Recomm
   const { pricePerHour } = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
   const { best, nearest, alternatives } = result
   const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
-  return all.every((one) => pricePerHour(one.configuration) === one.pricePerHour) ? result : undefined
+  const costsTheSame = ({ configuration, pricePerHour: then, bundles }: Candidate) =>
+    isDeepStrictEqual(priceOf(pricePerHour, configuration), { pricePerHour: then, ...(bundles && { bundles }) })
+  return all.every(costsTheSame) ? result : undefined
 }
 
 const schema: Recommendation['schema'] = 'tune.recommendation/v1'

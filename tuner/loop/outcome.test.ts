@@ -1,0 +1,73 @@
+/** What lists say of an experiment that has ended. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { complete, measured } from '../../reports/samples.contract.ts'
+import type { ExperimentRecord } from '../../trials/types.ts'
+import { outcomeOf, outcomeText } from './outcome.ts'
+import { seenAgain } from './seen-again.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-outcome-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const prices = join(folder, 'prices.yaml')
+const priced = (t4: number) => writeFileSync(prices, `gpus: { T4: ${t4}, L4: 0.6 }\nvcpu: 0.02\nmemoryGiB: 0.003\n`)
+
+const on = (gpu: string) => ({ cpuCores: 1, gpu, gpuMemoryPercent: 100, batchSize: 8 })
+const trials = [complete(1, on('T4'), measured(300, 20)), complete(2, on('L4'), measured(500, 20))]
+const record: ExperimentRecord = {
+  id: 'bert-1',
+  name: 'bert',
+  createdAt: '2026-11-20T10:00:00.000Z',
+  provenance: 'simulated',
+  seed: 1,
+  state: 'done',
+  spec: {
+    model: { name: 'bert', architecture: 'bert' },
+    slo: { percentile: 'p99', limit: '50ms' },
+    backend: 'simulated',
+    devices: 'auto',
+    space: { cpuCores: [1], gpu: ['T4', 'L4'], gpuMemoryPercent: [100], batchSize: [8] },
+    prices,
+  },
+}
+
+/** Counts how often the trials are read. */
+function storeOf(experiment: ExperimentRecord) {
+  const reads = { count: 0 }
+  const load = async () => {
+    reads.count++
+    return { experiment, trials }
+  }
+  return { reads, store: { load } }
+}
+
+test('one that has ended is told by its own recommendation, without its trials, until a price of it changes', async () => {
+  priced(0.2)
+  const { recommendation } = await seenAgain({ experiment: record, trials })
+  expect(recommendation.best?.configuration.gpu).toBe('T4')
+  const ended = { ...record, result: recommendation }
+  const { reads, store } = storeOf(ended)
+  expect(await outcomeOf(store, ended)).toEqual({ recommendation })
+  expect(reads.count).toBe(0)
+
+  priced(3.5)
+  const after = await outcomeOf(store, ended)
+  expect(reads.count).toBe(1)
+  expect(outcomeText(after)).toContain('L4')
+})
+
+test('one without a recommendation, or with a document of another kind in its place, is ranked from its trials', async () => {
+  priced(0.2)
+  for (const result of [undefined, { schema: 'other' }, 'text', null]) {
+    const one = { ...record, result } as ExperimentRecord
+    const { reads, store } = storeOf(one)
+    expect(outcomeText(await outcomeOf(store, one))).toContain('T4')
+    expect(reads.count).toBe(1)
+  }
+})
+
+test('one that this version cannot read says why', async () => {
+  const one = { ...record, spec: { model: 7 } }
+  expect(outcomeText(await outcomeOf(storeOf(one).store, one))).toMatch(/^cannot be read: /)
+})
