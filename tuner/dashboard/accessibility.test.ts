@@ -33,16 +33,19 @@ describeInChromium('the dashboard for everyone', (its) => {
     expect((await violationsOf(its.page)).map((line) => line.split(':')[0])).toEqual(['button-name', 'color-contrast'])
   })
 
-  test.each(['light', 'dark'] as const)('the list of experiments keeps it in the %s, with a question asked, and on a phone', async (theme) => {
-    await its.page.emulateMedia({ colorScheme: theme })
-    await its.open(its.page, `${its.base}experiments`)
-    expect(await violationsOf(its.page), 'the list').toEqual([])
-    await its.page.getByRole('button', { name: 'Delete older-0001' }).click()
-    expect(await violationsOf(its.page), 'a question').toEqual([])
-    await its.page.keyboard.press('Escape')
-    await its.page.setViewportSize({ width: 390, height: 844 })
-    expect(await violationsOf(its.page), 'a phone').toEqual([])
-  })
+  test.each(['light', 'dark'] as const)(
+    'the list of experiments keeps it in the %s, with a question asked, and on a phone',
+    async (theme) => {
+      await its.page.emulateMedia({ colorScheme: theme })
+      await its.open(its.page, `${its.base}experiments`)
+      expect(await violationsOf(its.page), 'the list').toEqual([])
+      await its.page.getByRole('button', { name: 'Delete older-0001' }).click()
+      expect(await violationsOf(its.page), 'a question').toEqual([])
+      await its.page.keyboard.press('Escape')
+      await its.page.setViewportSize({ width: 390, height: 844 })
+      expect(await violationsOf(its.page), 'a phone').toEqual([])
+    },
+  )
 
   test('a page that is not there keeps it too', async () => {
     await its.page.goto(`${its.base}?experiment=gone`)
