@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { Offer } from '../../trials/prices/offers.ts'
+import { toText } from '../report/document/markdown.ts'
 import { type Demand, patternDemand, steadyDemand } from './demand.ts'
 import { staticFleet } from './fleet.ts'
 import { lostMinutesShare, type SpotRisk } from './interruptions.ts'
 import { needsOf, planMix, type SpotTerms } from './mix-plan.ts'
+import { planBlocks } from './plan-blocks.ts'
+import { planCapacity } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 import { playSpot } from './played-spot.ts'
 import type { FleetUnit } from './replica.ts'
@@ -50,8 +53,8 @@ describe('the mix of a plan', () => {
     expect(fleet).toBe('static')
     expect(rows.map(({ keeps, mix, perMonth }) => [keeps, mix.committed, Math.round(perMonth.all)])).toEqual([
       ['as planned', 4, 4 * 432],
-      ['one to spare (N+1)', 5, 5 * 432],
-      ['the loss of a zone', 6, 6 * 432],
+      ['N+1', 5, 5 * 432],
+      ['a zone lost', 6, 6 * 432],
     ])
     expect(rows[0]).toMatchObject({ allOnDemandPerMonth: 4 * hoursPerMonth, allCommittedPerMonth: 4 * 0.6 * hoursPerMonth, lostShare: 0 })
   })
@@ -119,5 +122,51 @@ describe('interruptions as played', () => {
     expect(roomy.lostMinutes).toBeGreaterThan(0)
     expect(roomy.lostMinutes / roomy.minutes).toBeLessThan(0.8 * lostMinutesShare(4, 0, risk))
     expect(played(steadyDemand(300), 4, 0, 1, 30).lostMinutes).toBeLessThan(0.5 * played(steadyDemand(400), 4, 0, 1, 30).lostMinutes)
+  })
+})
+
+describe('the mix in words', () => {
+  const textWith = async (spot?: SpotTerms) => {
+    const planUnit = {
+      ...unit,
+      trial: 1,
+      status: 'confirmed',
+      resources: { cpuCores: 1, memoryMiB: 1024, gpus: 0, gpuShare: 0 },
+      prices: [{ name: 'list', currency: 'USD', perHour: 1 }],
+      offers: [offer],
+    } as const
+    const plan = planCapacity({
+      units: [planUnit],
+      slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+      demand: steadyDemand(400),
+      headroom: 0,
+      growthPerMonth: 0,
+      months: 1,
+      zones: 3,
+      surroundings,
+      minReplicas: 1,
+      ...(spot && { spot }),
+    })
+    return toText(await planBlocks(plan, []))
+  }
+
+  test('numbers and money of each, and what was not asked for', async () => {
+    const text = await textWith()
+    expect(text).toContain('$2,880 per month, or $1,728 in the cheapest mix of ways to buy')
+    expect(text).toMatch(/as planned +4 +0 +\$1,728 +\$2,880 +\$1,728/)
+    expect(text).toContain('4 needed 100 % of the time: 4 committed')
+    expect(text).toContain('where it is needed more than 60 % of the time')
+    expect(text).toContain('without spot: give --spot')
+  })
+
+  test('spot with its terms, its spares, and what was lost; the table in 80 columns', async () => {
+    const text = await textWith(terms)
+    expect(text).toContain('(interruptions may lose 0.1 % of the minutes)')
+    expect(text).toMatch(/4 needed 100 % of the time: 5 spot \(1 to spare\)/)
+    expect(text).toMatch(/taken once in 20 h from each instance, at random, and its replacement serves 210 s later/)
+    expect(text).toMatch(/played for 100 days in virtual time, \d+ interruptions lost \d+ of 144,000 minutes/)
+    const rows = text.split('\n').filter((line) => /^(keeps|as planned|N\+1|a zone lost) /.test(line))
+    expect(rows).toHaveLength(4)
+    for (const row of rows) expect(row.length).toBeLessThanOrEqual(80)
   })
 })

@@ -12,7 +12,7 @@ import type { FleetUnit } from './replica.ts'
 export type SpotTerms = Omit<SpotRisk, 'outSeconds'> & { readonly noticeSeconds: number }
 
 interface MixRow {
-  readonly keeps: 'as planned' | 'one to spare (N+1)' | 'the loss of a zone'
+  readonly keeps: 'as planned' | 'N+1' | 'a zone lost'
   readonly offer: Offer
   readonly mix: Mix
   readonly perMonth: Mix['perHour']
@@ -51,12 +51,12 @@ export function planMix(input: MixInput): MixPlan | undefined {
   if (!offers.some((o) => o.committedPerHour !== undefined || (risk && o.spotPerHour !== undefined))) return undefined
   const more: readonly (readonly [MixRow['keeps'], (instances: number) => number])[] = [
     ['as planned', (n) => n],
-    ['one to spare (N+1)', (n) => n + 1],
-    ...(zones > 1 ? ([['the loss of a zone', (n: number) => replicasForZones(n, zones)]] as const) : []),
+    ['N+1', (n) => n + 1],
+    ...(zones > 1 ? ([['a zone lost', (n: number) => replicasForZones(n, zones)]] as const) : []),
   ]
   const rows = more.map(([keeps, moreThan]) => {
     // What stands the loss of a zone stands that of its spot, too.
-    const terms = risk && keeps === 'the loss of a zone' ? { ...risk, zones: 1 } : risk
+    const terms = risk && keeps === 'a zone lost' ? { ...risk, zones: 1 } : risk
     const all = offers.map((offer) => rowOf(keeps, offer, needsOf(outcome, periodSeconds(demand), offer.replicasEach, moreThan), terms))
     const best = all.reduce((best, row) => (row.perMonth.all < best.perMonth.all * (1 - 1e-9) ? row : best))
     const committed = all.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])

@@ -68,18 +68,23 @@ export async function planBlocks(
   ]
 }
 
-function verdict({ units, input, demand, scaling }: Plan): string {
+function verdict({ units, input, demand, scaling, mix }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
   const scaled = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
   const auto = scaled < month.staticPerMonth * 0.98 ? `, or ${money(scaled)} when autoscaled so that no minute is lost` : ''
+  const mixed = mix?.rows[0]?.perMonth.all ?? Number.POSITIVE_INFINITY
+  const bought =
+    mixed < Math.min(scaled, month.staticPerMonth) * 0.98
+      ? `, or ${money(mixed)} in the cheapest mix of ways to buy${mix?.played ? ` (interruptions may lose ${percent(mix.risk!.lostShare)} of the minutes)` : ''}`
+      : ''
   const cheapest = units.reduce((a, b) => (b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a))
   const rival =
     cheapest === best
       ? ''
       : `; for this demand ${cheapest.unit.label} (${cheapest.unit.status}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
-  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${rival}`
+  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${bought}${rival}`
 }
 
 function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
