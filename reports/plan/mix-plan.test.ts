@@ -81,6 +81,50 @@ describe('the mix of a plan', () => {
     expect(plan.risk!.outSeconds).toBe(210)
   })
 
+  test('of a need that changes: what is committed stays, and the bills are those of each hour', () => {
+    const outcome = {
+      ...staticFleet(unit, steadyDemand(400), 4, surroundings),
+      ...paid([0, 1], [64_800, 6]),
+      leastReplicas: 1,
+      mostReplicas: 6,
+    }
+    const of = { unit, offers: [{ ...offer, replicasEach: 2 }], demand: steadyDemand(400), surroundings, zones: 3, outcome }
+    const { rows, fleet } = planMix(of)!
+    expect(fleet).toBe('autoscaled')
+    // One instance three quarters of the time, three a quarter: the first alone is used for more than 60 % of it.
+    expect(rows[0]!.mix.committed).toBe(1)
+    expect(rows[0]!.perMonth.all).toBeCloseTo((0.6 + 0.25 * 2) * hoursPerMonth, 9)
+    expect(rows[0]!.allOnDemandPerMonth).toBeCloseTo(1.5 * hoursPerMonth, 9)
+    expect(rows[0]!.allCommittedPerMonth).toBeCloseTo(3 * 0.6 * hoursPerMonth, 9)
+    expect(rows.map(({ mix }) => mix.levels.map(({ instances }) => instances))).toEqual([
+      [1, 3],
+      [2, 4],
+      [2, 5],
+    ])
+    const dear = planMix({
+      ...of,
+      offers: [
+        { ...of.offers[0]!, committedPerHour: 0.8 },
+        { ...of.offers[0]!, onDemandPerHour: 2 },
+      ],
+    })!
+    expect(dear.rows[0]).toMatchObject({ allOnDemandPerMonth: 1.5 * hoursPerMonth, allCommittedPerMonth: 3 * 0.6 * hoursPerMonth })
+    const spot = planMix({ ...of, spot: { ...terms, zones: 3 } })!
+    const { risk } = spot
+    const lost = spot.rows[0]!.mix.levels.map((l) => l.share * lostMinutesShare(l.spot, l.spot - l.spotNeeded, risk!))
+    expect(spot.rows[0]!.lostShare).toBeCloseTo(lost[0]! + lost[1]!, 12)
+    expect(spot.rows[0]!.lostShare).toBeGreaterThan(0)
+    // A zone's loss counted once: the spare ones of its spot are not bought again.
+    expect(spot.rows[2]!.mix.levels.map((l) => [l.spotNeeded, l.spot])).toEqual([
+      [2, 3],
+      [5, 6],
+    ])
+    expect(spot.rows[0]!.mix.levels.map((l) => [l.spotNeeded, l.spot])).toEqual([
+      [1, 2],
+      [3, 5],
+    ])
+  })
+
   test('where a zone’s spot may vanish at once, the rest carries all; no more than a share is spot', () => {
     const { rows } = mixed(steadyDemand(400), 4, { ...terms, zones: 3, mostShare: 0.5 })!
     const { spot, spotNeeded } = rows[0]!.mix.levels[0]!
@@ -108,6 +152,38 @@ describe('interruptions as played', () => {
     expect(lostMinutes / minutes / model).toBeLessThan(1.1)
     // Each is up for 12 hours and out for half an hour.
     expect(interruptions / ((days * 24 * (replicas + spares)) / 12.5)).toBeCloseTo(1, 1)
+  })
+
+  test('a fleet that changes is exposed as it is: one half of the day, five the other, the demand with them', () => {
+    const halves = [
+      { rps: 100, seconds: 43_200 },
+      { rps: 500, seconds: 43_200 },
+    ]
+    const ready = [
+      { seconds: 0, replicas: 1 },
+      { seconds: 43_200, replicas: 5 },
+    ]
+    const split = (instances: number) => ({ committed: 0, onDemand: 0, spotNeeded: instances, spot: instances })
+    const fleet = { unit, demand: { spans: halves, what: '' }, surroundings, fleet: { ready }, replicasEach: 1, split, risk }
+    const { lostMinutes, minutes, interruptions, days } = playSpot(fleet, 300, 3)
+    const model = (lostMinutesShare(1, 0, risk) + lostMinutesShare(5, 0, risk)) / 2
+    expect(days).toBe(300)
+    expect(lostMinutes / minutes / model).toBeGreaterThan(0.9)
+    expect(lostMinutes / minutes / model).toBeLessThan(1.1)
+    expect(interruptions / ((days * 24 * 3) / 12.5)).toBeCloseTo(1, 1)
+  })
+
+  test('what is taken is back just when its replacement serves', () => {
+    // 90 s, to the second: a fleet of one loses two or three minutes to each.
+    const brief = { ...risk, outSeconds: 90, interruptionsPerHour: 0.5 }
+    const demand = steadyDemand(100)
+    const fleet = staticFleet(unit, demand, 1, surroundings)
+    const { lostMinutes, interruptions } = playSpot(
+      { unit, demand, surroundings, fleet, replicasEach: 1, split: spot(1, 0), risk: brief },
+      100,
+      3,
+    )
+    expect(lostMinutes / interruptions).toBeCloseTo(2.5, 1)
   })
 
   test('an instance takes all its replicas along', () => {
