@@ -1,5 +1,5 @@
 /**
- * The page's address is its question: experiment, SLO, objective, demand, prices, the trial that is open and the experiment beside it. What is the
+ * The page's address is its question: experiment, SLO, objective, demand, prices, the trial that is open, trials side by side and the experiments beside it. What is the
  * experiment's own is left out, so that an address stays short and says what was changed. Pure.
  */
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
@@ -24,12 +24,14 @@ export interface Asked {
   /** Demand to plan for, where the objective has none. */
   readonly planning?: Demand
   readonly trial?: number
-  /** Id of the experiment that this one is compared with. */
-  readonly compared?: string
+  /** Trials that are compared with each other. */
+  readonly sideBySide?: readonly number[]
+  /** Ids of the experiments that this one is compared with. */
+  readonly compared?: readonly string[]
 }
 
 /** '?experiment=bert-7f3a&slo=30&price.L4=0.8'. */
-export function addressOf({ whatIf, planning, trial, compared }: Asked, experiment: DashboardExperiment): string {
+export function addressOf({ whatIf, planning, trial, sideBySide = [], compared = [] }: Asked, experiment: DashboardExperiment): string {
   const own = asMeasured(experiment)
   const words = new URLSearchParams({ experiment: experiment.id })
   const say = (name: string, value: number | string | undefined) => value !== undefined && words.set(name, String(value))
@@ -47,7 +49,8 @@ export function addressOf({ whatIf, planning, trial, compared }: Asked, experime
   if (whatIf.minQuality !== own.minQuality) say('quality', whatIf.minQuality ?? 'any')
   for (const [name, perHour] of rowsOf(whatIf.prices)) if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
   say('trial', trial)
-  say('compare', compared)
+  if (sideBySide.length > 0) say('trials', sideBySide.join())
+  for (const id of compared) words.append('compare', id)
   return `?${words.toString()}`
 }
 
@@ -70,8 +73,12 @@ export function askedBy(address: string, experiment: DashboardExperiment): Asked
   const metric = read('metric', (text) => text || undefined)
   const objective = read('objective', (text) => objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }))
   const minQuality = words.get('quality') === 'any' ? undefined : (read('quality', finite) ?? own.minQuality)
-  const trial = read('trial', (text) => (/^[1-9]\d*$/.test(text) ? Number(text) : undefined))
-  const compared = words.get('compare') ?? undefined
+  const trial = read('trial', trialNumber)
+  const sideBySide = read('trials', (text) => {
+    const numbers = text.split(',').map(trialNumber)
+    return numbers.every((number) => number !== undefined) ? [...new Set(numbers)].slice(0, mostSideBySide) : undefined
+  })
+  const compared = [...new Set(words.getAll('compare'))].filter((id) => id !== '').slice(0, mostCompared)
   const planning =
     demandRps !== undefined && !(objective && demandOf(objective)) ? { demandRps, headroom: headroom ?? experiment.headroom } : undefined
   return {
@@ -83,10 +90,17 @@ export function askedBy(address: string, experiment: DashboardExperiment): Asked
     },
     ...(planning && { planning }),
     ...(trial !== undefined && { trial }),
-    ...(compared !== undefined && { compared }),
+    ...(sideBySide !== undefined && { sideBySide }),
+    ...(compared.length > 0 && { compared }),
     refused,
   }
 }
+
+/** As many as the charts have colours and shapes for. */
+export const mostSideBySide = 7
+export const mostCompared = mostSideBySide - 1
+
+const trialNumber = (text: string): number | undefined => (/^[1-9]\d*$/.test(text) ? Number(text) : undefined)
 
 const finite = (text: string): number | undefined => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined)
 

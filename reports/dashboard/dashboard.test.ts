@@ -13,7 +13,7 @@ import { A, B, tight, tried } from '../recommendation/invented-trials.contract.t
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
-import { addressOf, askedBy, withPrice } from './address.ts'
+import { addressOf, askedBy, mostCompared, mostSideBySide, withPrice } from './address.ts'
 import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
 import { billOf, billsOf, cheapestByCapacity, decisionOption } from './charts/decision-chart.ts'
 import { effectOption } from './charts/matters-chart.ts'
@@ -281,14 +281,15 @@ describe('the address is the question', () => {
           share: fc.double({ min: 0, max: 0.99, noNaN: true }),
         }),
         fc.option(fc.integer({ min: 1 }), { nil: undefined }),
-        fc.option(fc.string({ minLength: 1 }), { nil: undefined }),
-        (several, { a, b, c, d, quality, kind, share }, trial, compared) => {
+        fc.uniqueArray(fc.integer({ min: 1 }), { minLength: 1, maxLength: mostSideBySide }),
+        fc.uniqueArray(fc.string({ minLength: 1 }), { minLength: 1, maxLength: mostCompared }),
+        (several, { a, b, c, d, quality, kind, share }, trial, sideBySide, compared) => {
           const of = several ? many : experiment
           const objective = objectiveOf(kind, { demandRps: a, headroom: share, maxPricePerHour: b, metric: 'depth{model="a b"}' })
           const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
           const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
           const planning = demandOf(objective) ? undefined : { demandRps: d, headroom: share }
-          const asked = { whatIf: { slo, objective, prices, minQuality: quality }, planning, trial, compared }
+          const asked = { whatIf: { slo, objective, prices, minQuality: quality }, planning, trial, sideBySide, compared }
           const { refused, ...read } = askedBy(addressOf(asked, of), of)
           expect(refused).toEqual([])
           expect(JSON.parse(JSON.stringify(read))).toEqual(JSON.parse(JSON.stringify(asked)))

@@ -59,7 +59,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     for (const [i, text] of shown.rivals.entries())
       for (const part of [others[i]!.label, others[i]!.status, capacityText(others[i]!), others[i]!.whyNot]) expect(text).toContain(part)
     const drawn = await its.page.locator('#trials tbody tr:not(.spacer)').all()
-    const rows = await Promise.all(drawn.map((row) => row.locator('td').allTextContents()))
+    const rows = await Promise.all(drawn.map((row) => row.locator('td:not(.pick)').allTextContents()))
     for (const c of [best, ...others]) {
       const row = rows.find((cells) => cells[1] === String(c.trial))!
       expect(row[3]).toContain(c.status)
@@ -201,7 +201,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
 
   test('compares two experiments', async () => {
     await its.page.locator('#compare-with').selectOption('older-0001')
-    await its.page.getByText('Measured in both: 7 configurations').waitFor()
+    await its.page.getByText('Measured in both, this one and older-0001: 7 configurations').waitFor()
     expect(await its.page.locator('#compare').textContent()).toContain('overlap: no certain difference')
   })
 

@@ -84,7 +84,7 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     expect(await its.page.locator('#trials tbody tr:not(.spacer)').count()).toBe(7)
     expect(await its.page.locator('.caveats').isVisible()).toBe(true)
     expect(await its.page.locator('.paper-only').textContent()).toContain('bert-7f3a')
-    for (const gone of ['.whatif', '.top nav', '#compare', '#reset', '.save', 'select'])
+    for (const gone of ['.whatif', '.top nav', '#compare', '#reset', '.save', 'select', '.actions', '.annotation input', '.pick'])
       expect(await its.page.locator(gone).first().isVisible(), gone).toBe(false)
     await its.page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(await its.page.locator('.paper canvas').count()).toBe(0)

@@ -67,7 +67,7 @@ export function decisionOption({ recommendation: r, bill, devices }: DecisionInp
       ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
     },
     series: [
-      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme),
+      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
       ...devices.map((device, i) => ({
         type: 'scatter',
         id: `decide ${device}`,
@@ -87,7 +87,7 @@ export function decisionOption({ recommendation: r, bill, devices }: DecisionInp
 }
 
 /** With room under the cheapest for its name. */
-function scales(served: readonly Candidate[], dollarsOf: Cost) {
+export function scales(served: readonly Candidate[], dollarsOf: Cost) {
   const costs = served.map((c) => dollarsOf(c))
   const capacities = served.map((c) => c.capacityRps)
   return {
@@ -103,20 +103,21 @@ function scales(served: readonly Candidate[], dollarsOf: Cost) {
 }
 
 /** Full and outlined: a second measurement held. Full: measured once. Hollow: not to be relied on. */
-function markOf(status: Status, color: string, theme: Theme): object {
+export function markOf(status: Status, color: string, theme: Theme): object {
   if (isConfirmed(status)) return { opacity: 1, color, borderColor: theme.text, borderWidth: 2.5 }
   if (status === 'measured') return { opacity: 1, color, borderColor: theme.surface, borderWidth: 1 }
   return { opacity: 1, color: theme.surface, borderColor: color, borderWidth: 1.5, borderType: status === 'bound' ? 'dotted' : 'solid' }
 }
 
-function frontSeries(front: readonly Candidate[], dollarsOf: Cost, theme: Theme): object {
+/** @param id of the series */
+export function frontSeries(front: readonly Candidate[], dollarsOf: Cost, color: string, id = 'cheapest'): object {
   return {
     type: 'line',
-    id: 'cheapest',
+    id,
     silent: true,
     symbol: 'none',
     step: 'start',
-    color: theme.muted,
+    color,
     lineStyle: { width: 1.5, opacity: 0.6 },
     data: [...front].reverse().map((c) => [c.capacityRps, dollarsOf(c)]),
     z: 1,
@@ -184,7 +185,7 @@ function names(served: readonly Candidate[], place: (c: Candidate) => number, at
   }
 }
 
-const labelOf = (formatter: string, position: string, theme: Theme): object => ({
+export const labelOf = (formatter: string, position: string, theme: Theme): object => ({
   show: true,
   formatter,
   position,

@@ -10,10 +10,10 @@ const pauseMs = 150
 
 export class AddressBar implements Section {
   readonly element = h('span', {})
-  /** What the address asked that is still to be done: trial to open, experiment to compare with. */
-  private readonly asked: { trial?: number; compared?: string } = {}
+  /** What the address asked that is still to be done: trial to open, experiments to compare with. */
+  private readonly asked: { trial?: number; compared?: readonly string[] } = {}
   private trial?: number
-  private compared?: string
+  private compared: readonly string[] = []
   private timer?: ReturnType<typeof setTimeout>
   private shown?: Shown
 
@@ -25,8 +25,9 @@ export class AddressBar implements Section {
 
   /** Asks what the address says. */
   open(experiment: DashboardExperiment): void {
-    const { whatIf, planning, trial, compared, refused } = askedBy(location.search, experiment)
+    const { whatIf, planning, trial, sideBySide = [], compared = [], refused } = askedBy(location.search, experiment)
     if (planning) this.app.plan(planning)
+    for (const number of sideBySide) this.app.sideBySide.add(number)
     this.app.ask(whatIf)
     Object.assign(this.asked, { trial, compared })
     Object.assign(this, { trial, compared })
@@ -47,8 +48,8 @@ export class AddressBar implements Section {
     delete this.asked.trial
     return trial
   }
-  takeCompared(): string | undefined {
-    const { compared } = this.asked
+  takeCompared(): readonly string[] {
+    const { compared = [] } = this.asked
     delete this.asked.compared
     return compared
   }
@@ -57,8 +58,8 @@ export class AddressBar implements Section {
     this.trial = number
     this.write()
   }
-  compare(id: string): void {
-    this.compared = id === '' ? undefined : id
+  compare(ids: readonly string[]): void {
+    this.compared = ids
     this.write()
   }
 
@@ -73,7 +74,8 @@ export class AddressBar implements Section {
       if (!this.shown || !this.app.actions.online) return
       const { experiment, whatIf, planning } = this.shown
       const { trial, compared } = this
-      const asked: Asked = { whatIf, trial, compared, ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }) }
+      const sideBySide = [...this.app.sideBySide]
+      const asked: Asked = { whatIf, trial, sideBySide, compared, ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }) }
       history.replaceState(null, '', `${addressOf(asked, experiment)}${location.hash}`)
     }, pauseMs)
   }

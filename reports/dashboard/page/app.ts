@@ -46,6 +46,8 @@ const pauseMs = 160
 export class App {
   shown?: Shown
   experiments: readonly ExperimentEntry[] = []
+  /** Numbers of the trials that are compared with each other. */
+  readonly sideBySide = new Set<number>()
   /** Notes and tags may be written, experiments put away and deleted. */
   writable = false
   readonly #sections: Section[] = []

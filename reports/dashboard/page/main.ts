@@ -7,7 +7,8 @@ import { showExperiments } from './experiments-list.ts'
 import { paperHead, printWell } from './print.ts'
 import { annotationSection } from './sections/annotation-section.ts'
 import { capacitySection } from './sections/capacity.ts'
-import { compareSection } from './sections/compare.ts'
+import { CompareSection } from './sections/compare.ts'
+import { compareTrialsSection } from './sections/compare-trials.ts'
 import { curvesSection } from './sections/curves.ts'
 import { decisionSection } from './sections/decision.ts'
 import { trialDetails } from './sections/details.ts'
@@ -49,7 +50,13 @@ async function start(root: HTMLElement): Promise<void> {
     ...app.add(paperHead(), verdictSection(), annotationSection(app, problem), whatIfSection(app)),
     h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
     ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
-    ...app.add(trialsSection(app), timelineSection(app), compareSection(app, address), exportsSection(online)),
+    ...app.add(
+      trialsSection(app),
+      compareTrialsSection(app),
+      timelineSection(app),
+      new CompareSection(app, address),
+      exportsSection(online),
+    ),
   ]
   const state = stateLine(app)
   app.add(state, address)

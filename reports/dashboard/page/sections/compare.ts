@@ -1,147 +1,155 @@
-/** Two experiments side by side, both under the question that the page asks. */
+/** Experiments side by side, all under the question that the page asks. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
+import { money, rate } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
-import type { Recommendation } from '../../../recommendation/types.ts'
-import { pairsOf } from '../../analysis.ts'
-import type { DashboardExperiment } from '../../data.ts'
+import { mostCompared } from '../../address.ts'
+import { compareOption, compareWords } from '../../charts/compare-chart.ts'
+import { billName, billsOf } from '../../charts/decision-chart.ts'
 import { Ranker } from '../../ranking.ts'
 import type { AddressBar } from '../address-bar.ts'
 import type { App, Section, Shown } from '../app.ts'
-import { type Child, fill, h, table } from '../dom.ts'
+import { Chart, type Hovered } from '../chart.ts'
+import { fill, h } from '../dom.ts'
 import { follow } from '../source.ts'
-import { provenanceBadge } from './verdict-section.ts'
-
-const mostPairs = 25
+import { type Side, sideBySide } from './compare-tables.ts'
 
 interface Other {
+  readonly id: string
   ranker?: Ranker
   readonly trials: FinishedTrial[]
   problem?: string
   stop: () => void
 }
 
-export function compareSection(app: App, address: AddressBar): Section {
-  const select = h('select', {
+export class CompareSection implements Section {
+  private others: readonly Other[] = []
+  private sides: readonly Side[] = []
+  private listed = ''
+  private readonly select = h('select', {
     attributes: { id: 'compare-with', 'aria-label': 'Compare with' },
-    on: { change: () => choose(select.value) },
+    on: { change: () => this.choose([...this.others.map(({ id }) => id), this.select.value]) },
   })
-  const body = h('div', {})
-  const element = h(
+  private readonly chosen = h('span', { class: 'tags' })
+  private readonly chart = new Chart('experiments-compared', 'Experiments side by side', 'middle', (item) => this.hoverCard(item))
+  private readonly body = h('div', {})
+  readonly element = h(
     'section',
     { attributes: { id: 'compare', 'aria-label': 'Compare' } },
-    h('header', {}, h('h2', {}, 'Compare with another experiment'), select),
-    body,
+    h('header', {}, h('h2', {}, 'Compare with other experiments'), h('span', {}, this.chosen, this.select)),
+    this.chart.element,
+    this.body,
   )
-  let other: Other | undefined
-  let listed = ''
 
-  function choose(id: string): void {
-    other?.stop()
-    other = undefined
-    if (id !== '') {
-      const next: Other = { trials: [], stop: () => {} }
-      const again = () => other === next && app.shown && show(app.shown)
-      next.stop = follow(id, {
-        experiment: (e: DashboardExperiment) => {
-          next.ranker = new Ranker(e)
-          again()
-        },
-        trials: (trials) => {
-          next.trials.push(...trials)
-          again()
-        },
-        ready: again,
-        problem: (message) => {
-          next.problem = message
-          again()
-        },
-        connected: () => {},
-      })
-      other = next
-    }
-    address.compare(id)
-    if (app.shown) show(app.shown)
-  }
+  constructor(
+    private readonly app: App,
+    private readonly address: AddressBar,
+  ) {}
 
-  function show(shown: Shown): void {
-    const others = app.experiments.filter((e) => e.id !== shown.experiment.id)
-    element.hidden = others.length === 0
-    const key = others.map((e) => e.id).join()
-    if (key !== listed) {
-      listed = key
-      fill(
-        select,
-        h('option', { attributes: { value: '' } }, 'none'),
-        ...others.map((e) => h('option', { attributes: { value: e.id } }, `${e.id} (${e.trials} trials, ${e.provenance})`)),
-      )
-    }
-    element.classList.toggle('unasked', other === undefined)
-    const asked = address.takeCompared()
-    if (asked !== undefined) {
-      select.value = others.some((e) => e.id === asked) ? asked : ''
-      if (select.value === '') address.refuse([`compare=${asked}`])
-      choose(select.value)
+  update(shown: Shown): void {
+    const asked = this.address.takeCompared()
+    if (asked.length > 0) {
+      const known = asked.filter((id) => this.app.experiments.some((e) => e.id === id) && id !== shown.experiment.id)
+      this.address.refuse(asked.filter((id) => !known.includes(id)).map((id) => `compare=${id}`))
+      this.choose(known)
       return
     }
-    if (!other) fill(body)
-    else if (other.problem) fill(body, h('p', { class: 'problem' }, other.problem))
-    else if (!other.ranker) fill(body, h('p', {}, 'loading'))
-    else compare(shown, other.ranker, other.trials)
+    this.offer(shown)
+    this.element.classList.toggle('unasked', this.others.length === 0)
+    this.sides = [shown, ...this.others].flatMap((one) => sideOf(one, shown))
+    const together = this.sides.length > 1
+    this.chart.element.hidden = !together
+    if (together) this.draw(shown)
+    const problems = this.others.flatMap(({ id, problem }) =>
+      problem === undefined ? [] : [h('p', { class: 'problem' }, `${id}: ${problem}`)],
+    )
+    const waiting = this.others.some(({ ranker, problem }) => !ranker && problem === undefined)
+    fill(this.body, ...problems, waiting && h('p', {}, 'loading'), ...(together ? sideBySide(this.sides) : []))
   }
-  function compare(shown: Shown, ranker: Ranker, trials: readonly FinishedTrial[]): void {
-    fill(body, ...sideBySide(shown, ranker.experiment, ranker.recommend(trials, shown.whatIf)))
+
+  private choose(ids: readonly string[]): void {
+    const wanted = ids.filter((id) => id !== '')
+    for (const one of this.others) if (!wanted.includes(one.id)) one.stop()
+    this.others = wanted.map((id) => this.others.find((one) => one.id === id) ?? this.followed(id))
+    this.address.compare(wanted)
+    if (this.app.shown) this.update(this.app.shown)
   }
-  return { element, update: show }
+
+  private followed(id: string): Other {
+    const next: Other = { id, trials: [], stop: () => {} }
+    const again = () => this.others.includes(next) && this.app.shown && this.update(this.app.shown)
+    next.stop = follow(id, {
+      experiment: (e) => {
+        next.ranker = new Ranker(e)
+        again()
+      },
+      trials: (trials) => {
+        next.trials.push(...trials)
+        again()
+      },
+      ready: again,
+      problem: (message) => {
+        next.problem = message
+        again()
+      },
+      connected: () => {},
+    })
+    return next
+  }
+
+  /** What can be chosen still, and what is. */
+  private offer(shown: Shown): void {
+    const known = this.app.experiments.filter((e) => e.id !== shown.experiment.id)
+    this.element.hidden = known.length === 0
+    const ids = this.others.map(({ id }) => id)
+    const left = known.filter(({ id, annotation }) => !ids.includes(id) && annotation?.archivedAt === undefined)
+    const key = JSON.stringify([left.map(({ id }) => id), ids])
+    if (key === this.listed) return
+    this.listed = key
+    fill(
+      this.select,
+      h('option', { attributes: { value: '' } }, ids.length === 0 ? 'none' : 'add another'),
+      ...left.map((e) => h('option', { attributes: { value: e.id } }, `${e.id} (${e.trials} trials, ${e.provenance})`)),
+    )
+    this.select.hidden = left.length === 0 || ids.length >= mostCompared
+    fill(this.chosen, ...ids.map((id) => removable(id, () => this.choose(ids.filter((one) => one !== id)))))
+  }
+
+  private draw({ theme }: Shown): void {
+    const compared = this.sides.map(({ experiment: { id }, recommendation }) => ({ id, recommendation }))
+    const [bill] = billsOf(compared[0]!.recommendation)
+    this.chart.set(() => compareOption(compared, bill!, theme))
+    this.chart.describe(`${compareWords(compared, bill!)} (${billName(bill!)})`)
+  }
+
+  private hoverCard({ value: [, , place, trial] }: Hovered): HTMLElement | undefined {
+    const side = place === undefined ? undefined : this.sides[place]
+    const candidate = side && candidatesOf(side.recommendation).find((c) => c.trial === trial)
+    if (!side || !candidate) return undefined
+    const { label, status, capacityRps, pricePerHour } = candidate
+    return h(
+      'div',
+      {},
+      h('strong', {}, `${side.experiment.id}, trial ${trial}`),
+      h('div', {}, label),
+      h('div', {}, `${status}: ${rate(capacityRps)}, ${money(pricePerHour)} / h`),
+    )
+  }
 }
 
-function sideBySide(shown: Shown, other: DashboardExperiment, r: Recommendation): HTMLElement[] {
-  const l = shown.recommendation
-  const row = (name: string, of: (x: Recommendation) => Child): Child[] => [name, of(l), of(r)]
-  const best = (x: Recommendation, of: (c: NonNullable<Recommendation['best']>) => string) =>
-    x.best ? of(x.best) : 'nothing meets the SLO'
-  const pairs = pairsOf(shown.candidates, candidatesOf(r))
-  const served = pairs.filter((p) => Number.isFinite(p.ratio))
-  return [
-    table(
-      ['', shown.experiment.id, other.id],
-      [
-        row('how', (x) => provenanceBadge(x.provenance)),
-        ['its own SLO', sloOf(shown.experiment), sloOf(other)],
-        row('verdict under the SLO above', (x) => x.verdict),
-        row('configuration', (x) => best(x, (c) => c.label)),
-        row('capacity', (x) => best(x, (c) => `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`)),
-        row('price', (x) => best(x, (c) => `${money(c.pricePerHour)} / h, ${money(c.pricePerMillionRequests)} per million requests`)),
-        row('what limits it', (x) => `${x.binding.what}: ${x.binding.evidence}`),
-        row('against its default', (x) => (x.gainOverDefault === undefined ? '' : times(x.gainOverDefault))),
-        row('trials', (x) => x.trials),
-        ['seed', shown.experiment.seed, other.seed],
-      ],
-      [],
-      'Two experiments side by side',
+function sideOf(one: Shown | Other, { whatIf }: Shown): Side[] {
+  if ('recommendation' in one) return [one]
+  return one.ranker ? [{ experiment: one.ranker.experiment, recommendation: one.ranker.recommend(one.trials, whatIf) }] : []
+}
+
+const removable = (id: string, remove: () => void): HTMLElement =>
+  h(
+    'span',
+    { class: 'tag' },
+    id,
+    h(
+      'button',
+      { class: 'quiet', attributes: { type: 'button', 'aria-label': `Compare no longer with ${id}` }, on: { click: remove } },
+      '×',
     ),
-    h('h3', {}, `Measured in both: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`),
-    served.length > 0
-      ? table(
-          ['configuration', shown.experiment.id, other.id, 'change', 'intervals'],
-          served
-            .slice(0, mostPairs)
-            .map((p) => [
-              p.label,
-              rate(p.left.capacityRps),
-              rate(p.right.capacityRps),
-              changeOf(p.ratio),
-              p.overlap ? 'overlap: no certain difference' : 'apart',
-            ]),
-          [1, 2, 3],
-          'Capacity of configurations measured in both',
-        )
-      : h('p', {}, 'None of them served in both.'),
-    ...(served.length > mostPairs ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)] : []),
-  ]
-}
-
-const sloOf = ({ slo }: DashboardExperiment): string => sloText(slo)
-const changeOf = (ratio: number): string =>
-  Math.abs(ratio - 1) < 5e-4 ? 'none' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`
+  )

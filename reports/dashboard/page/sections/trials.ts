@@ -2,6 +2,7 @@
 
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
+import { mostSideBySide } from '../../address.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
 import { isPrinting } from '../print.ts'
@@ -123,7 +124,7 @@ class TrialTable {
     const from = whole ? 0 : Math.max(0, Math.floor(element.scrollTop / rowHeight) - spare)
     const shown = whole ? 500 : Math.ceil((element.clientHeight || 400) / rowHeight) + 2 * spare
     const to = Math.min(view.length, from + shown)
-    const key = `${from} ${to}`
+    const key = `${from} ${to} ${[...this.app.sideBySide]}`
     if (key === this.drawn) return
     this.drawn = key
     above.style.height = `${from * rowHeight}px`
@@ -149,14 +150,14 @@ class TrialTable {
         button,
       )
     })
-    fill(this.head, ...heads)
+    fill(this.head, h('th', { class: 'pick', attributes: { scope: 'col' } }, h('span', { class: 'unseen' }, 'side by side')), ...heads)
   }
 
   private sortBy(column: number): void {
     this.sort = { column, descending: this.sort.column === column && !this.sort.descending }
     this.drawHead()
     this.arrange()
-    ;(this.head.children[column]?.firstElementChild as HTMLElement | null)?.focus()
+    ;(this.head.children[column + 1]?.firstElementChild as HTMLElement | null)?.focus()
   }
 
   private line(row: TrialRow, index: number): HTMLElement {
@@ -169,6 +170,31 @@ class TrialTable {
         i === 1 ? h('button', { class: 'quiet link', attributes: { type: 'button', 'aria-label': `Open trial ${text}` } }, text) : text,
       )
     })
-    return h('tr', { class: row.kind, attributes: { 'aria-rowindex': index + 2 }, on: { click: open } }, ...cells)
+    return h(
+      'tr',
+      { class: row.kind, attributes: { 'aria-rowindex': index + 2 }, on: { click: open } },
+      h('td', { class: 'pick', on: { click: (event) => event.stopPropagation() } }, this.pick(row.trial.number)),
+      ...cells,
+    )
+  }
+
+  /** Puts a trial beside others, while there is room. */
+  private pick(number: number): HTMLElement {
+    const { sideBySide } = this.app
+    const checked = sideBySide.has(number)
+    const change = () => {
+      if (checked) sideBySide.delete(number)
+      else sideBySide.add(number)
+      this.app.refresh()
+    }
+    return h('input', {
+      attributes: {
+        type: 'checkbox',
+        checked,
+        disabled: !checked && sideBySide.size >= mostSideBySide,
+        'aria-label': `Put trial ${number} side by side with others`,
+      },
+      on: { change },
+    })
   }
 }

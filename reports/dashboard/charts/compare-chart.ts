@@ -1,0 +1,76 @@
+/** Several experiments on the axes of money and capacity, each with its own cheapest line and its recommended one. Pure. */
+import { wordsOf } from '../../../search/objective.ts'
+import { money as dollars, rate } from '../../format.ts'
+import { candidatesOf } from '../../recommendation/candidates.ts'
+import type { Recommendation } from '../../recommendation/types.ts'
+import { type Bill, billName, billOf, cheapestByCapacity, frontSeries, labelOf, markOf, scales } from './decision-chart.ts'
+import { axis, base, type ChartOption, colour, legend, symbol, type Theme, yAxis } from './theme.ts'
+
+/** An experiment under the question that all of them are asked. */
+interface Compared {
+  readonly id: string
+  readonly recommendation: Recommendation
+}
+
+const servedOf = ({ recommendation }: Compared) =>
+  candidatesOf(recommendation).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
+
+/** Colour and shape follow the order given. A point's value: capacity, $, its place among the experiments, its trial. */
+export function compareOption(compared: readonly Compared[], bill: Bill, theme: Theme): ChartOption {
+  const sides = compared.map((one, i) => ({ ...one, i, dollarsOf: billOf(bill, one.recommendation), served: servedOf(one) }))
+  const [first] = sides
+  if (!first) return base(theme)
+  const scale = scales(
+    sides.flatMap(({ served }) => served),
+    first.dollarsOf,
+  )
+  return {
+    ...base(theme),
+    grid: { left: 64, right: 72, top: 44, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 8, data: sides.map(({ id }) => id) }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
+    yAxis: {
+      ...scale.y,
+      ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
+    },
+    series: sides.flatMap(({ id, i, served, dollarsOf, recommendation: { best } }) => [
+      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, colour(i, theme), `cheapest of ${id}`),
+      {
+        type: 'scatter',
+        id: `compared ${id}`,
+        name: id,
+        color: colour(i, theme),
+        symbol: symbol(i),
+        symbolSize: 9,
+        data: served.map((c) => ({
+          value: [c.capacityRps, dollarsOf(c), i, c.trial],
+          itemStyle: markOf(c.status, colour(i, theme), theme),
+        })),
+        z: 4,
+      },
+      {
+        type: 'scatter',
+        id: `recommended of ${id}`,
+        silent: true,
+        symbol: 'circle',
+        symbolSize: 21,
+        itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
+        label: { ...labelOf(id, 'bottom', theme), color: colour(i, theme) },
+        labelLayout: { hideOverlap: true },
+        data: best && best.capacityRps > 0 ? [[best.capacityRps, dollarsOf(best), i, best.trial]] : [],
+        z: 6,
+      },
+    ]),
+  }
+}
+
+/** The chart in words, for those who do not see it. */
+export const compareWords = (compared: readonly Compared[], bill: Bill): string =>
+  `Money against capacity of ${compared.length} experiments. ${compared
+    .map(({ id, recommendation: r }) =>
+      r.best
+        ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(billOf(bill, r)(r.best))} ${billName(bill)}`
+        : `${id}: nothing meets the SLO`,
+    )
+    .join('; ')}`

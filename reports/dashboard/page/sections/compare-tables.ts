@@ -1,0 +1,90 @@
+/** What experiments came to, a column each, and the configurations that two of them measured. */
+import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
+import { candidatesOf } from '../../../recommendation/candidates.ts'
+import type { Recommendation } from '../../../recommendation/types.ts'
+import { pairsOf } from '../../analysis.ts'
+import type { DashboardExperiment } from '../../data.ts'
+import { type Child, h, table } from '../dom.ts'
+import { provenanceBadge } from './verdict-section.ts'
+
+const mostPairs = 25
+
+/** An experiment as it stands under the page's question. */
+export interface Side {
+  readonly experiment: DashboardExperiment
+  readonly recommendation: Recommendation
+}
+
+export function sideBySide(sides: readonly Side[]): HTMLElement[] {
+  const row = (name: string, of: (side: Side) => Child): Child[] => [name, ...sides.map(of)]
+  const best = (of: (c: NonNullable<Recommendation['best']>) => string) => (side: Side) =>
+    side.recommendation.best ? of(side.recommendation.best) : 'nothing meets the SLO'
+  return [
+    table(
+      ['', ...sides.map(({ experiment }) => experiment.id)],
+      [
+        row('model', ({ experiment }) => experiment.model),
+        row('how', ({ recommendation }) => provenanceBadge(recommendation.provenance)),
+        row('its own SLO', ({ experiment }) => sloText(experiment.slo)),
+        row('verdict under the SLO above', ({ recommendation }) => recommendation.verdict),
+        row(
+          'configuration',
+          best((c) => c.label),
+        ),
+        row(
+          'how sure',
+          best((c) => c.status),
+        ),
+        row(
+          'capacity',
+          best((c) => `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`),
+        ),
+        row(
+          'price',
+          best((c) => `${money(c.pricePerHour)} / h, ${money(c.pricePerMillionRequests)} per million requests`),
+        ),
+        row('what limits it', ({ recommendation: { binding } }) => `${binding.what}: ${binding.evidence}`),
+        row('against its default', ({ recommendation: { gainOverDefault } }) =>
+          gainOverDefault === undefined ? '' : times(gainOverDefault),
+        ),
+        row('trials', ({ recommendation }) => recommendation.trials),
+        row('seed', ({ experiment }) => experiment.seed),
+      ],
+      [],
+      'Experiments side by side',
+    ),
+    ...sides.slice(1).flatMap((side) => inBoth(sides[0]!, side)),
+  ]
+}
+
+/** Configurations that both have measured. */
+function inBoth(left: Side, right: Side): HTMLElement[] {
+  const pairs = pairsOf(candidatesOf(left.recommendation), candidatesOf(right.recommendation))
+  const served = pairs.filter((p) => Number.isFinite(p.ratio))
+  const { id, model } = right.experiment
+  if (model !== left.experiment.model)
+    return [h('p', { class: 'note' }, `${id} served another model (${model}): its configurations are not held against those of this one.`)]
+  return [
+    h('h3', {}, `Measured in both, this one and ${id}: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`),
+    served.length > 0
+      ? table(
+          ['configuration', left.experiment.id, id, 'change', 'intervals'],
+          served
+            .slice(0, mostPairs)
+            .map((p) => [
+              p.label,
+              rate(p.left.capacityRps),
+              rate(p.right.capacityRps),
+              changeOf(p.ratio),
+              p.overlap ? 'overlap: no certain difference' : 'apart',
+            ]),
+          [1, 2, 3],
+          `Capacity of configurations measured in both, this one and ${id}`,
+        )
+      : h('p', {}, 'None of them served in both.'),
+    ...(served.length > mostPairs ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)] : []),
+  ]
+}
+
+const changeOf = (ratio: number): string =>
+  Math.abs(ratio - 1) < 5e-4 ? 'none' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`
