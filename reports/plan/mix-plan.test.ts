@@ -190,6 +190,13 @@ describe('interruptions as played', () => {
     const alone = played(steadyDemand(400), 4, 0, 4)
     expect(alone.lostMinutes / alone.minutes / lostMinutesShare(1, 0, risk)).toBeCloseTo(1, 0)
     expect(alone.lostMinutes).toBeLessThan(0.4 * played(steadyDemand(400), 4, 0).lostMinutes)
+    // Four of four on each, and one to spare: as many as the ready ones fill.
+    const day = steadyDemand(1600)
+    const split = (instances: number) => ({ committed: 0, onDemand: 0, spotNeeded: instances, spot: instances + 1 })
+    const fleet = staticFleet(unit, day, 16, surroundings)
+    const four = playSpot({ unit, demand: day, surroundings, fleet, replicasEach: 4, split, risk }, 300, 3)
+    expect(four.lostMinutes / four.minutes / lostMinutesShare(5, 1, risk)).toBeGreaterThan(0.85)
+    expect(four.lostMinutes / four.minutes / lostMinutesShare(5, 1, risk)).toBeLessThan(1.1)
   })
 
   test('where the demand leaves room, less is lost, and never more', () => {

@@ -16,12 +16,15 @@ const needs = fc
     return levels.map(({ instances, hours }) => ({ instances, share: hours / all }))
   })
 const price = fc.double({ min: 0.05, max: 2, noNaN: true })
+/** Of the on-demand price: where the ways to buy come close. */
+const part = fc.double({ min: 0.3, max: 1.1, noNaN: true })
 const risk: SpotRisk = { interruptionsPerHour: 0.05, outSeconds: 330, lostShare: 0.001, mostShare: 1, zones: 3 }
 
 describe('committed against on demand', () => {
   test('commit to the k-th instance just where it is used for more of the time than committed costs of on-demand', () => {
     fc.assert(
-      fc.property(needs, price, price, (levels, onDemand, committed) => {
+      fc.property(needs, price, part, (levels, onDemand, committedPart) => {
+        const committed = committedPart * onDemand
         const used = (k: number) => levels.reduce((sum, { instances, share }) => sum + (instances >= k ? share : 0), 0)
         const ks = [1, 2, 3, 4, 5, 6, 7, 8, 9]
         fc.pre(ks.every((k) => Math.abs(used(k) - committed / onDemand) > 1e-6))
@@ -32,6 +35,14 @@ describe('committed against on demand', () => {
         expect(mix.perHour.all).toBeCloseTo(bill, 9)
       }),
     )
+  })
+
+  test('where it costs the same, nothing is committed to, and no spot is bought', () => {
+    const all = [{ instances: 1, share: 1 }]
+    expect(cheapestMix(all, { onDemand: 1, committed: 1 }).committed).toBe(0)
+    const half = cheapestMix(all, { onDemand: 1, spot: 0.5 }, { ...risk, zones: 3 })
+    expect(half.levels[0]).toMatchObject({ onDemand: 1, spot: 0 })
+    expect(cheapestMix(all, { onDemand: 1, spot: 0.49 }, { ...risk, zones: 3 }).levels[0]).toMatchObject({ onDemand: 0, spot: 2 })
   })
 
   test('nothing to commit to, no spot: all on demand', () => {
@@ -56,12 +67,14 @@ describe('with spot', () => {
       fc.property(
         needs,
         price,
-        fc.option(price, { nil: undefined }),
-        price,
-        fc.double({ min: 0, max: 1, noNaN: true }),
+        fc.option(part, { nil: undefined }),
+        part,
+        fc.constantFrom(0, 0.4, 0.8, 1),
         fc.constantFrom(1, 2, 3),
-        (levels, onDemand, committed, spot, mostShare, zones) => {
+        (levels, onDemand, committedPart, spotPart, mostShare, zones) => {
           const terms = { ...risk, mostShare, zones }
+          const committed = committedPart === undefined ? undefined : committedPart * onDemand
+          const spot = spotPart * onDemand
           const mix = cheapestMix(levels, { onDemand, spot, ...(committed !== undefined && { committed }) }, terms)
           const bought = spotToBuy(9, terms, Number.POSITIVE_INFINITY)
           let least = Number.POSITIVE_INFINITY

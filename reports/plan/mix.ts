@@ -48,11 +48,10 @@ export class Beside {
   /** @param most instances that are ever asked about */
   constructor(prices: Prices, risk: SpotRisk | undefined, most: number) {
     const { onDemand, spot } = prices
-    const worth = spot !== undefined && spot > 0 ? onDemand / spot : Number.POSITIVE_INFINITY
     this.#bought =
       spot === undefined || risk === undefined
         ? new Array<number>(most + 1).fill(Number.POSITIVE_INFINITY).with(0, 0)
-        : spotToBuy(most, risk, worth)
+        : spotToBuy(most, risk, onDemand / spot)
     this.#mostShare = risk?.mostShare ?? 0
     let best = 0
     const gain = (n: number) => n * onDemand - (n === 0 ? 0 : this.#bought[n]! * spot!)
@@ -78,7 +77,7 @@ export function cheapestMix(needs: readonly Need[], prices: Prices, risk?: SpotR
   for (let committed = 0; committed <= (prices.committed === undefined ? 0 : most); committed++) {
     const mix = mixOf(needs, prices, beside, committed)
     // Of two that cost the same, the one that binds less.
-    if (best === undefined || mix.perHour.all < best.perHour.all - 1e-9 * Math.abs(best.perHour.all)) best = mix
+    if (best === undefined || mix.perHour.all < best.perHour.all * (1 - 1e-9)) best = mix
   }
   return best!
 }
