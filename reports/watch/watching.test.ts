@@ -70,6 +70,10 @@ test('replicas that a whole week does not need are told with what they cost, and
   expect(kinds(days(7, 70).slice(0, -2))).toEqual([])
   expect(after(days(7, 70)).findings).toEqual([{ kind: 'traffic-under', peakRps: 70, replicas: 3, needed: 1, perHour: 2 }])
   expect(kinds(days(7, 200))).toEqual([])
+  // Sold in pairs: three replicas are two instances, one is one; and on fours, nothing is saved.
+  const sold = (replicas: number) => ({ ...watched, bundles: [{ name: 'box', replicas, perHour: 1.5 }] })
+  expect(after(days(7, 70), sold(2)).findings).toMatchObject([{ kind: 'traffic-under', perHour: 1.5 }])
+  expect(kinds(days(7, 70), sold(4))).toEqual([])
 })
 
 test('a version that was not measured, and a price that has moved', () => {

@@ -1,5 +1,6 @@
 /** Whether a recommendation still holds in production: windows in, findings with their evidence out. Nothing is read here and nothing told. */
 import type { Slo } from '../../profiler/types.ts'
+import { type Bundle, fleetPerHour } from '../../search/replica-price.ts'
 import { type DriftQuestion, type DriftState, type DriftView, driftAfter, driftView, noDrift } from './drift.ts'
 import { type ProductionWindow, untilS } from './production-window.ts'
 import type { MeasuredServer } from './slowness.ts'
@@ -17,6 +18,8 @@ export interface Watched {
   readonly version?: string
   /** Of one replica, per hour: when it was recommended, and by today's prices. */
   readonly pricePerHour: { readonly stored: number; readonly today: number }
+  /** Whole instances that replicas are sold in today; absent: each by itself. */
+  readonly bundles?: readonly Bundle[]
   readonly drift: DriftQuestion
   /** What the way to the server adds, which trials did not have, ms. */
   readonly detourMs: number
@@ -176,9 +179,13 @@ function overFinding({ looks, last }: WatchState, { server }: Watched, replicas:
   return { kind: 'traffic-over', minutes, ofMinutes: spanS(last) / 60, mostRps, carriesRps: replicas * server.capacityRps, replicas }
 }
 
-function underFinding({ traffic }: WatchState, { server, headroom, pricePerHour }: Watched, slower: number): Finding | undefined {
+function underFinding({ traffic }: WatchState, { server, headroom, pricePerHour, bundles }: Watched, slower: number): Finding | undefined {
   const idle = idleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
-  return idle && { kind: 'traffic-under', ...idle, perHour: (idle.replicas - idle.needed) * pricePerHour.today }
+  const perHour = (replicas: number) => fleetPerHour({ pricePerHour: pricePerHour.today, ...(bundles && { bundles }) }, replicas)
+  const saved = idle && perHour(idle.replicas) - perHour(idle.needed)
+  // As many instances hold fewer: nothing is to be saved.
+  if (idle === undefined || saved === undefined || (bundles && saved <= 0)) return undefined
+  return { kind: 'traffic-under', ...idle, perHour: saved }
 }
 
 function versionFinding({ firstVersion, versions = [] }: WatchState, { version }: Watched): Finding | undefined {

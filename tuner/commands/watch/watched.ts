@@ -56,6 +56,7 @@ export function deployedOf(reopened: Reopened, flags: WatchFlags, before: number
     ...(flags.replicas !== undefined && { replicas: parseCount(flags.replicas, 1) }),
     ...(experiment.model.version !== undefined && { version: experiment.model.version }),
     pricePerHour: { stored: typeof stored === 'number' ? stored : candidate.pricePerHour, today: candidate.pricePerHour },
+    ...(candidate.bundles && { bundles: candidate.bundles }),
     drift: { tolerance: parseShare(flags.tolerance), quietDays: parseCount(flags.quietDays, 1) },
     detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
   }
