@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 LABELS = ["negative", "neutral", "positive", "mixed"]
-VOCABULARY, WIDTH, TOKENS, LAYERS = 4096, 128, 64, 2
+VOCABULARY, WIDTH, TOKENS, LAYERS = 4096, 64, 32, 2
 BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "1"))
 torch.set_num_threads(int(os.environ.get("TORCH_THREADS", "1")))
 torch.manual_seed(7)
