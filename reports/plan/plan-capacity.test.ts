@@ -61,6 +61,9 @@ describe('the published example', () => {
     expect(units[0]!.months[0]).toMatchObject({ replicas: 9, staticPerMonth: 12 * 720, withSparePerMonth: 12 * 720 })
     expect(units[0]).toMatchObject({ zonePerMonth: 16 * 720, byPriceList: [{ name: 'whole', perMonth: 12 * 720 }] })
     expect(best[0]!.pricePerHour).toBe(4)
+    // A GPU each would be nine of $2: three instances of four at $4 save $6 an hour.
+    const shared = unit(12, 1, { prices: [list], wholeGpuPerHour: 2, wholeGpuBundles: [{ name: 'one', replicas: 1, perHour: 2 }] })
+    expect(planCapacity(input({ units: [shared] })).units[0]!.sharingSavesPerMonth).toBe(6 * 720)
   })
 
   test('at 12 req/s per instance it becomes 9 instances and $19,828.80', () => {

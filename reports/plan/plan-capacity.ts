@@ -39,6 +39,8 @@ export interface PlanUnit extends FleetUnit {
   readonly offers?: readonly Offer[]
   /** Price per hour of the same with the GPU whole, where it holds a share. */
   readonly wholeGpuPerHour?: number
+  /** Of a list that sells whole instances alone. */
+  readonly wholeGpuBundles?: readonly Bundle[]
 }
 
 export interface PlanInput {
@@ -175,9 +177,13 @@ function check({ units, headroom, months, growthPerMonth, zones, minReplicas, ex
 /** Rounding errors of products such as 50 × 3.06 × 720 are no money. */
 const cents = (dollars: number): number => Math.round(dollars * 1e6) / 1e6
 
-const priceIn = ({ perHour, bundles }: PriceList): ReplicaPrice => ({ pricePerHour: perHour, ...(bundles && { bundles }) })
+const priceIn = ({ perHour, bundles }: Pick<PriceList, 'perHour' | 'bundles'>): ReplicaPrice => ({
+  pricePerHour: perHour,
+  ...(bundles && { bundles }),
+})
 
-const fleetPerMonth = (list: PriceList, replicas: number): number => cents(fleetPerHour(priceIn(list), replicas) * hoursPerMonth)
+const fleetPerMonth = (list: Pick<PriceList, 'perHour' | 'bundles'>, replicas: number): number =>
+  cents(fleetPerHour(priceIn(list), replicas) * hoursPerMonth)
 
 const monthDemand = (input: PlanInput, month: number): Demand => scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
 
@@ -210,7 +216,7 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   const { replicas } = months[0]!
   const zoneReplicas = replicasForZones(replicas, input.zones)
   const total = (of: (m: MonthPlan) => number) => cents(months.reduce((sum, m) => sum + of(m), 0))
-  const whole = unit.wholeGpuPerHour
+  const { wholeGpuPerHour: whole, wholeGpuBundles } = unit
   return {
     unit,
     months,
@@ -220,7 +226,9 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
     clouds: cloudCosts(unit.resources, replicas),
     zoneReplicas,
     zonePerMonth: fleet(zoneReplicas),
-    ...(whole === undefined ? {} : { sharingSavesPerMonth: cents(replicas * (whole - unit.prices[0]!.perHour) * hoursPerMonth) }),
+    ...(whole !== undefined && {
+      sharingSavesPerMonth: cents(fleetPerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) - fleet(replicas)),
+    }),
   }
 }
 

@@ -15,7 +15,7 @@ import { renderSpec } from '../../../reports/specs/index.ts'
 import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
 import { type GivenPrices, offersOf } from '../../../trials/prices/offers.ts'
 import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
-import { resourcesOf } from '../../../trials/resources.ts'
+import { type Resources, resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -228,10 +228,15 @@ function unitsOf(
         bundles: bundlesIn(resources, book),
       })),
       offers: offersOf(resources, books[0]!, bought),
-      ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
+      ...(shared ? wholePrice({ ...resources, gpuShare: 1 }, books[0]!) : {}),
     }
   })
 }
+
+const wholePrice = (whole: Resources, book: PriceBook) => ({
+  wholeGpuPerHour: pricePerHour(whole, book),
+  wholeGpuBundles: bundlesIn(whole, book),
+})
 
 function aboutOf({ record, recommendation }: Reopened, { units }: PlanInput): string[] {
   const trials = units.map((u) => u.trial).join(', ')
