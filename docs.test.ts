@@ -101,7 +101,7 @@ const certain = [
 ]
 
 /** Commands that read what was found: each page's stand after its own simulated search of a named server, else after the same search in virtual time, whose end is known. */
-const readers = ['show', 'compare', 'ci', 'plan', 'spec', 'report', 'watch']
+const readers = ['show', 'compare', 'ci', 'plan', 'spec', 'report', 'watch', 'annotate']
 const known = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '4', '--seed', '1']
 let searched: CliBox | undefined
 afterAll(() => searched?.dispose())
