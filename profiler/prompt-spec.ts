@@ -2,6 +2,8 @@
 export interface PromptSpec {
   readonly inputTokens: LengthDistribution
   readonly outputTokens: LengthDistribution
+  /** Kinds of requests side by side, each with its own lengths; the distributions above say nothing then. */
+  readonly classes?: readonly PromptClass[]
   /** Recorded requests, in their order, over and over; the distributions say nothing then. */
   readonly recorded?: readonly RecordedPrompt[]
   /** Turns of a conversation: each prompt is all that was said before, answers too, and as much more as `inputTokens` says. Absent: every prompt begins anew. */
@@ -16,6 +18,15 @@ export interface PromptSpec {
   readonly tokenizer?: string
   /** Default true: answers of the drawn length, whatever the model would rather say. */
   readonly ignoreEos?: boolean
+}
+
+/** Requests of one kind. */
+export interface PromptClass {
+  readonly name: string
+  /** Of all requests, 0-1. */
+  readonly share: number
+  readonly inputTokens: LengthDistribution
+  readonly outputTokens: LengthDistribution
 }
 
 /** What a trace tells of a request: its lengths, and which blocks of `recordedBlockTokens` it begins with, where it does (equal numbers are equal text). */

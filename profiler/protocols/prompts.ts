@@ -3,6 +3,7 @@ import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recorded
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import { type ContextFit, fits, lengthsWithin, longestPrompt } from './context-fit.ts'
 import { commonWord } from './payload-pool.ts'
+import { drawClasses } from './request-classes.ts'
 import { type CountTokens, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
@@ -42,6 +43,8 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number, fit?:
   })
   const make: Making = { beginning, count, uniform, text, fit }
   if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), make)
+  if (spec.classes !== undefined)
+    return drawClasses(spec.classes, count, uniform).map((lengths, i) => firstPrompt(lengths, beginning(i), make))
   return spec.turns === undefined
     ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), make))
     : inTurns(spec, spec.turns, make)
@@ -64,7 +67,11 @@ interface Beginning {
 }
 
 /** Beginnings that prompts share are counted in their input tokens. */
-function firstPrompt(drawn: PromptSpec, beginning: Beginning, { uniform, text, fit }: Making): Prompt {
+function firstPrompt(
+  drawn: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
+  beginning: Beginning,
+  { uniform, text, fit }: Making,
+): Prompt {
   const asked = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
   const lengths = lengthsWithin(fit, asked, drawLength(drawn.outputTokens, uniform))
   return { ...lengths, ...prompt(beginning, lengths.inputTokens - beginning.tokens, uniform, text) }

@@ -113,6 +113,12 @@ const parameter = z.union(
   { error: 'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}' },
 )
 
+const promptClass = z.strictObject({
+  share: share.describe('of all requests, e.g. 70%'),
+  inputTokens: quantity(parseLengths, 'a length in tokens'),
+  outputTokens: quantity(parseLengths, 'a length in tokens'),
+})
+
 const payloadKeys = z.strictObject({
   file: text('a path')
     .optional()
@@ -127,6 +133,12 @@ const payloadKeys = z.strictObject({
     .optional()
     .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
   outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
+  classes: z
+    .record(text('a name'), promptClass, { error: 'expected name: {share, inputTokens, outputTokens} pairs' })
+    .optional()
+    .describe(
+      'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200}, ...}; all under the one SLO',
+    ),
   sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
   prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
   turns: quantity(parseLengths, 'a number of turns')

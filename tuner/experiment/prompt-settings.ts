@@ -1,6 +1,6 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
-import type { LengthDistribution, PromptSpec } from '../../profiler/prompt-spec.ts'
-import { UnitError } from './units.ts'
+import type { LengthDistribution, PromptClass, PromptSpec } from '../../profiler/prompt-spec.ts'
+import { formatShare, UnitError } from './units.ts'
 
 const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
 
@@ -61,11 +61,16 @@ const promptKeys = [
 ] as const
 
 /** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
-export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded']): PromptSpec | undefined {
-  if (recorded === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
+export function promptsOf(
+  given: PromptEntries,
+  recorded?: PromptSpec['recorded'],
+  classes?: PromptSpec['classes'],
+): PromptSpec | undefined {
+  if (recorded === undefined && classes === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
   const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, turns, conversations, ignoreEos, tokenizer } = given
   return {
     ...(recorded && { recorded }),
+    ...(classes && { classes }),
     inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
     outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
     sharedPrefixTokens,
@@ -79,10 +84,21 @@ export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded'
 
 /** The keys of `load.payload` again. */
 export const promptEntries = (
-  { recorded, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
+  { recorded, classes, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
   lengthsPath?: string,
 ): Record<string, unknown> => ({
   ...prompts,
   ...(turns && { turns: formatLengths(turns) }),
-  ...(recorded ? { lengths: lengthsPath } : { inputTokens: formatLengths(inputTokens), outputTokens: formatLengths(outputTokens) }),
+  ...(recorded
+    ? { lengths: lengthsPath }
+    : classes
+      ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each)])) }
+      : lengthsEntry({ inputTokens, outputTokens })),
 })
+
+const lengthsEntry = ({ inputTokens, outputTokens }: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({
+  inputTokens: formatLengths(inputTokens),
+  outputTokens: formatLengths(outputTokens),
+})
+
+const classEntry = (of: PromptClass) => ({ share: formatShare(of.share), ...lengthsEntry(of) })

@@ -13,6 +13,7 @@ import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from '../../trials/prices/providers.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
+import { resolveClasses } from './class-settings.ts'
 import type { Context, FileContext } from './context.ts'
 import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
@@ -136,7 +137,9 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       if (!(error instanceof PayloadError)) throw error
       report([...at, 'tokenizer'], error.message, error.hint ?? 'another file, or none: a token is a word then')
     }
-  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, recorded)
+  const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
+  const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
+  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, recorded, classes)
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
@@ -145,7 +148,7 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
   if (given.file === undefined || given.file === 'generated')
     return {
       kind: 'generated',
-      count: count ?? (streamed ? defaults.promptCount : defaults.payloadCount),
+      count: made,
       ...(prompts && { prompts }),
       ...(streamed && tunesSequences(entries) && { asDrawn: true }),
       ...common,

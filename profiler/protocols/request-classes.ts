@@ -1,0 +1,32 @@
+/** Which class each request of a pool is of. */
+import type { PromptClass } from '../prompt-spec.ts'
+import type { Uniform } from '../seeded-random.ts'
+
+/**
+ * How many of `count` go to each share, whole numbers that sum to `count`, each less than one away from its part: by largest remainders (Hamilton's method).
+ * @param shares above 0, in any unit
+ */
+export function countsByShare(shares: readonly number[], count: number): number[] {
+  const total = shares.reduce((sum, share) => sum + share, 0)
+  // A part that is whole but for rounding is whole.
+  const parts = shares.map((share) => Number(((share / total) * count).toFixed(9)))
+  const counts = parts.map(Math.floor)
+  const left = count - counts.reduce((sum, each) => sum + each, 0)
+  const byRemainder = [...parts.keys()].sort((a, b) => parts[b]! - counts[b]! - (parts[a]! - counts[a]!) || a - b)
+  for (const place of byRemainder.slice(0, left)) counts[place]!++
+  return counts
+}
+
+/** As many of each class as its share says, to within one, in a drawn order (Fisher and Yates). */
+export function drawClasses(classes: readonly PromptClass[], count: number, uniform: Uniform): PromptClass[] {
+  const counts = countsByShare(
+    classes.map(({ share }) => share),
+    count,
+  )
+  const drawn = classes.flatMap((each, place) => new Array<PromptClass>(counts[place]!).fill(each))
+  for (let i = drawn.length - 1; i > 0; i--) {
+    const other = Math.floor(uniform() * (i + 1))
+    ;[drawn[i], drawn[other]] = [drawn[other]!, drawn[i]!]
+  }
+  return drawn
+}
