@@ -13,6 +13,7 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type RecommendInput, recommend } from '../recommendation/recommend.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
+import { Contenders } from './contenders.ts'
 import type { DashboardExperiment } from './data.ts'
 
 /** What a reader may change without new trials. */
@@ -38,6 +39,7 @@ export class Ranker {
   readonly #labels = new WeakMap<Configuration, string>()
   #prices = new WeakMap<Configuration, ReplicaPrice>()
   #book?: PriceBook
+  readonly #contenders = new Contenders()
 
   constructor(readonly experiment: DashboardExperiment) {}
 
@@ -81,6 +83,12 @@ export class Ranker {
       measuredWith,
       ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
     })
+  }
+
+  /** The answer to a question of very many trials, in a moment: of the contenders alone, whose rivals and figures are right; all others are left out. */
+  recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
+    const among = this.#contenders.among(trials, this.view(whatIf))
+    return { ...this.recommend(among, whatIf), trials: trials.length }
   }
 
   /** Some candidates with their measurements and load curves, in the order given. */

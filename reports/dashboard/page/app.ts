@@ -36,12 +36,19 @@ interface Planning {
 
 export interface Section {
   readonly element: HTMLElement
+  /** It is told at once, where ranking everything takes longer: with the contenders alone. */
+  readonly atOnce?: true
   update(shown: Shown): void
 }
+
+/** From so many trials on the contenders are ranked first, and everything when the reader pauses. */
+const manyTrials = 5_000
 
 /** An answer that takes longer waits for a pause of the drag. */
 const frameMs = 60
 const pauseMs = 160
+/** Ranking all of very many holds the page up for seconds. */
+const manyPauseMs = 600
 
 export class App {
   shown?: Shown
@@ -60,6 +67,9 @@ export class App {
   #refreshMs = 0
   #timer?: ReturnType<typeof setTimeout>
   #frame = 0
+  #quickMs = 0
+  /** A quick answer is about to be given. */
+  #soon?: ReturnType<typeof setTimeout>
   /** Trials are still arriving in bulk: rank seldom. */
   loading = true
 
@@ -110,7 +120,10 @@ export class App {
   schedule(dragging = false): void {
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
     if (this.loading) this.#timer ??= setTimeout(() => this.refresh(), this.shown ? Math.max(300, 4 * this.#refreshMs) : 0)
-    else if (dragging && this.#refreshMs > frameMs) {
+    else if (this.#trials.length >= manyTrials && this.shown) {
+      // The mouse has three quarters of the time.
+      this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
+    } else if (dragging && this.#refreshMs > frameMs) {
       // What would hold up the mouse waits for its pause; what would only skip frames is shown every now and then.
       if (this.#refreshMs > pauseMs * 2) clearTimeout(this.#timer)
       else if (this.#timer !== undefined) return
@@ -118,21 +131,11 @@ export class App {
     } else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
   }
 
-  /** Ranks and shows. */
-  refresh(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    cancelAnimationFrame(this.#frame)
-    this.#frame = 0
-    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
-    if (!experiment || !ranker || !whatIf) return
-    performance.mark('rank')
-    const recommendation = ranker.recommend(this.#trials, whatIf)
-    performance.measure('rank', 'rank')
+  #shownFor(recommendation: Recommendation, experiment: DashboardExperiment, ranker: Ranker, whatIf: WhatIf): Shown {
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
-    this.shown = {
+    return {
       experiment,
       trials: this.#trials.slice(),
       annotations: this.#annotations,
@@ -146,6 +149,35 @@ export class App {
       devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
       theme: currentTheme(),
     }
+  }
+
+  /** What the contenders say, for the sections that tell it at once; then everything. */
+  #answerQuickly(): void {
+    this.#soon = undefined
+    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
+    if (!experiment || !ranker || !whatIf) return
+    performance.mark('quick')
+    const shown = this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf)
+    for (const section of this.#sections) if (section.atOnce) section.update(shown)
+    this.#quickMs = performance.measure('quick', 'quick').duration
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.refresh(), manyPauseMs)
+  }
+
+  /** Ranks and shows. */
+  refresh(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    cancelAnimationFrame(this.#frame)
+    this.#frame = 0
+    clearTimeout(this.#soon)
+    this.#soon = undefined
+    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
+    if (!experiment || !ranker || !whatIf) return
+    performance.mark('rank')
+    const recommendation = ranker.recommend(this.#trials, whatIf)
+    performance.measure('rank', 'rank')
+    this.shown = this.#shownFor(recommendation, experiment, ranker, whatIf)
     performance.mark('show')
     for (const section of this.#sections) section.update(this.shown)
     performance.measure('show', 'show')

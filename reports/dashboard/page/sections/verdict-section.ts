@@ -53,6 +53,7 @@ export function verdictSection(): Section {
   )
   return {
     element,
+    atOnce: true,
     update(shown) {
       const { experiment, recommendation: r, trials, original } = shown
       fill(sentence, r.verdict)

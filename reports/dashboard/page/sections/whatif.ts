@@ -79,6 +79,7 @@ export function whatIfSection(app: App): Section {
   let bookShown = ''
   return {
     element,
+    atOnce: true,
     update(shown) {
       const { whatIf, original, planning } = shown
       const { objective } = whatIf
