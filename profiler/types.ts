@@ -135,6 +135,8 @@ export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySum
   /** Means of an answered request. Absent in old stores, and where neither server nor prompts tell. */
   readonly outputTokens?: number
   readonly inputTokens?: number
+  /** Answers to each class of requests, by its name; `good`: the share of them that kept the SLO's limits, 0-1. */
+  readonly classes?: Readonly<Record<string, Readonly<Record<LatencyMetric, LatencySummary>> & { readonly good: number }>>
 }
 
 /** One prepared request body, and how many items it carries. */
@@ -143,6 +145,8 @@ export interface RequestBody {
   readonly body: string | Uint8Array
   /** Tokens of a prompt, as far as its maker knows. */
   readonly inputTokens?: number
+  /** Name of its class. */
+  readonly requestClass?: string
 }
 
 /** Where requests go: a real HTTP endpoint, or a server that exists in virtual time only. */
@@ -279,6 +283,8 @@ export interface StreamRun {
   readonly tokens: Float64Array
   /** Tokens of the prompts; NaN where neither server nor prompts tell. */
   readonly inputTokens?: Float64Array
+  /** Names of their classes, where requests have some; undefined where there was no answer. */
+  readonly classes?: readonly (string | undefined)[]
   /** Gaps between tokens, of all answers. */
   readonly gapsMs: Float64Array
 }

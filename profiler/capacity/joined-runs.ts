@@ -22,6 +22,7 @@ export function inARow(a: LoadRun, b: LoadRun): LoadRun {
         latenciesMs: byMetric((metric) => joined(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric])),
         tokens: joined(a.stream.tokens, b.stream.tokens),
         ...(a.stream.inputTokens && b.stream.inputTokens && { inputTokens: joined(a.stream.inputTokens, b.stream.inputTokens) }),
+        ...(a.stream.classes && b.stream.classes && { classes: [...a.stream.classes, ...b.stream.classes] }),
         gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
       },
   }

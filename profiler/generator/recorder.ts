@@ -55,6 +55,7 @@ export class Recorder {
   private streamRun(order: Uint32Array): StreamRun {
     const of = (value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number) =>
       Float64Array.from(order, (i) => (this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN))
+    const streams = [...this.streams.values()]
     return {
       latenciesMs: {
         ttft: of((stream, i) => stream.firstTokenMs + this.late[i]!),
@@ -63,7 +64,10 @@ export class Recorder {
       },
       tokens: of((stream) => stream.tokens),
       inputTokens: of((stream) => stream.inputTokens ?? Number.NaN),
-      gapsMs: Float64Array.from([...this.streams.values()].flatMap((stream) => stream.gapsMs)),
+      ...(streams.some(({ requestClass }) => requestClass !== undefined) && {
+        classes: Array.from(order, (i) => this.streams.get(i)?.requestClass),
+      }),
+      gapsMs: Float64Array.from(streams.flatMap((stream) => stream.gapsMs)),
     }
   }
 }

@@ -12,6 +12,8 @@ export interface StreamTimes {
   readonly tokens: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
+  /** Name of the prompt's class, where it has one. */
+  readonly requestClass?: string
   /** Gaps between tokens: those of one chunk share the time since the chunk before. */
   readonly gapsMs: readonly number[]
 }

@@ -19,9 +19,9 @@ export function sseSender(target: HttpTarget): Sender {
     connect: () => sender.connect(),
     send: (_index, ended) => {
       const number = sent++
-      const { inputTokens } = target.bodies[number % target.bodies.length]!
+      const { inputTokens, requestClass } = target.bodies[number % target.bodies.length]!
       return sender.send(number, (failure, stream) =>
-        ended(failure, stream && inputTokens !== undefined ? { inputTokens, ...stream } : stream),
+        ended(failure, stream && { ...(inputTokens !== undefined && { inputTokens }), ...(requestClass && { requestClass }), ...stream }),
       )
     },
     takeSampled: () => sender.takeSampled(),

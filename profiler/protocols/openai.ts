@@ -132,7 +132,10 @@ const faults: Readonly<Record<string, string>> = {
   'error in stream': 'with an error in its stream',
 }
 
-function bodyOf({ text, said, inputTokens, outputTokens }: Prompt, { model, chat, ignoreEos = true }: Completions): RequestBody {
+function bodyOf(
+  { text, said, inputTokens, outputTokens, requestClass }: Prompt,
+  { model, chat, ignoreEos = true }: Completions,
+): RequestBody {
   const asked = streamed({
     model,
     ...(chat ? { messages: said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) } : { prompt: text }),
@@ -141,7 +144,7 @@ function bodyOf({ text, said, inputTokens, outputTokens }: Prompt, { model, chat
     // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.
     ...(ignoreEos && { ignore_eos: true }),
   })
-  return { ...asked, inputTokens }
+  return { ...asked, inputTokens, ...(requestClass && { requestClass }) }
 }
 
 /** What all requests have in common. */

@@ -14,6 +14,8 @@ export interface Prompt {
   readonly inputTokens: number
   /** Output tokens to ask for. */
   readonly outputTokens: number
+  /** Name of its class, where the spec has classes. */
+  readonly requestClass?: string
   /** What the context did to it: its lengths are not those that were drawn, or its conversation begins before the last one was over. */
   readonly fitted?: 'cut' | 'begun anew'
 }
@@ -44,7 +46,7 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number, fit?:
   const make: Making = { beginning, count, uniform, text, fit }
   if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), make)
   if (spec.classes !== undefined)
-    return drawClasses(spec.classes, count, uniform).map((lengths, i) => firstPrompt(lengths, beginning(i), make))
+    return drawClasses(spec.classes, count, uniform).map((of, i) => ({ ...firstPrompt(of, beginning(i), make), requestClass: of.name }))
   return spec.turns === undefined
     ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), make))
     : inTurns(spec, spec.turns, make)

@@ -39,7 +39,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     cut: run.cutMs !== undefined,
     latencies: recordedLatencies(run),
     ...(disturbedByMachine(run.machineWait ?? {}, slo) && { disturbed: true }),
-    ...(run.stream && { stream: streamSummaryOf(run.stream, keptUp ? run.seconds : run.elapsedS) }),
+    ...(run.stream && { stream: streamSummaryOf(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS) }),
     ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
   }
 }
@@ -52,7 +52,7 @@ function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, li
   }
 }
 
-function streamSummaryOf(stream: StreamRun, overS: number): StreamSummary {
+function streamSummaryOf({ latencyMs }: LoadRun, stream: StreamRun, slo: Slo, overS: number): StreamSummary {
   const output = countedTokens(stream.tokens)
   const input = countedTokens(stream.inputTokens ?? new Float64Array(0))
   return {
@@ -61,7 +61,25 @@ function streamSummaryOf(stream: StreamRun, overS: number): StreamSummary {
     outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
     ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
     ...(input.answers > 0 && { inputTokens: input.sum / input.answers }),
+    ...(stream.classes && { classes: classSummaries(latencyMs, stream, stream.classes, slo) }),
   }
+}
+
+/** @param countedMs latencies as the SLO counts them */
+function classSummaries(
+  countedMs: Float64Array,
+  { latenciesMs }: StreamRun,
+  classes: NonNullable<StreamRun['classes']>,
+  { limitMs }: Slo,
+): NonNullable<StreamSummary['classes']> {
+  const names = [...new Set(classes)].filter((name) => name !== undefined).sort()
+  return Object.fromEntries(
+    names.map((name) => {
+      const own = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
+      const counted = own(countedMs)
+      return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good: countWithin(counted, limitMs) / counted.length }]
+    }),
+  )
 }
 
 function countedTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {

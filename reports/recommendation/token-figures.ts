@@ -1,5 +1,13 @@
 /** What a streamed measurement says of a configuration: the figures by which servers of language models are known. Everything that shows them takes them from here. */
-import { type StreamLatency, streamLatencies, streamLatencyNames } from '../../profiler/latency-metrics.ts'
+import {
+  byMetric,
+  type LatencyMetric,
+  latencyMetricNames,
+  latencyMetrics,
+  type StreamLatency,
+  streamLatencies,
+  streamLatencyNames,
+} from '../../profiler/latency-metrics.ts'
 import type { LatencySummary, LoadPoint, Measurement, StreamSummary } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
@@ -10,6 +18,8 @@ export interface TokenFigures {
   /** Of that window, requests per second. */
   readonly windowRps: number
   readonly latencies: Readonly<Record<StreamLatency, StreamPercentiles>>
+  /** Of requests of several classes, by name: in that window. */
+  readonly classes?: Readonly<Record<string, ClassFigures>>
   /** Requests that keep the SLO in it, per second. */
   readonly goodputRps: number
   /** Means of a request. Input is absent where neither server nor prompts tell it, and with it what follows from it. */
@@ -24,6 +34,13 @@ export interface TokenFigures {
   readonly pricePerMillionInputTokens?: number
   readonly pricePerMillionOutputTokens: number
   readonly pricePerMillionTokens?: number
+}
+
+/** Of the answers to one class of requests. */
+interface ClassFigures {
+  readonly latencies: Readonly<Record<LatencyMetric, StreamPercentiles>>
+  /** Share of them that kept the SLO's limits, 0-1. */
+  readonly good: number
 }
 
 type StreamPercentiles = Pick<LatencySummary, (typeof percentiles)[number]>
@@ -129,6 +146,14 @@ export function tokenFiguresOf(measurement: Measurement, at: At, configuration: 
   return {
     windowRps: point.offeredRps,
     latencies: Object.fromEntries(streamLatencyNames.map((name) => [name, percentilesOf(stream[name])])) as TokenFigures['latencies'],
+    ...(stream.classes && {
+      classes: Object.fromEntries(
+        Object.entries(stream.classes).map(([name, of]) => [
+          name,
+          { latencies: byMetric((metric) => percentilesOf(of[metric])), good: of.good },
+        ]),
+      ),
+    }),
     goodputRps: point.goodputRps,
     outputTokens,
     outputTokensPerSecond: capacityRps * outputTokens,
@@ -183,13 +208,25 @@ function nearestWindow(
 export const tokensInBrief = ({ outputTokensPerSecond, pricePerMillionOutputTokens }: TokenFigures): string =>
   `${significant(outputTokensPerSecond)} output tokens/s, ${money(pricePerMillionOutputTokens)} per million output tokens`
 
-/** Latencies as rows of a table: name, then p50, p90, p99. */
-export const latencyRows = ({ latencies }: TokenFigures): string[][] =>
-  streamLatencyNames.map((name) => [streamLatencies[name].title, ...percentiles.map((percentile) => latency(latencies[name][percentile]))])
+/** Latencies as rows of a table: name, then p50, p90, p99; of all requests, then of each class. */
+export const latencyRows = ({ latencies, classes = {} }: TokenFigures): string[][] => {
+  const row = (title: string, of: StreamPercentiles) => [title, ...percentiles.map((percentile) => latency(of[percentile]))]
+  return [
+    ...streamLatencyNames.map((name) => row(streamLatencies[name].title, latencies[name])),
+    ...Object.entries(classes).flatMap(([name, each]) =>
+      latencyMetricNames.map((metric) => row(`${name} ${latencyMetrics[metric].title}`, each.latencies[metric])),
+    ),
+  ]
+}
+
+/** Down to a tenth of a per cent: what is not all of them does not read 100 %. */
+const shareDown = (share: number): string => `${Math.floor(1000 * share + 1e-9) / 10} %`
 
 /** Everything else: title and value. */
-export const rateRows = (figures: TokenFigures): (readonly [title: string, value: string])[] =>
-  rateFigures.flatMap(({ title, of, text }) => {
+export const rateRows = (figures: TokenFigures): (readonly [title: string, value: string])[] => [
+  ...Object.entries(figures.classes ?? {}).map(([name, { good }]) => [`${name} answers within the limits`, shareDown(good)] as const),
+  ...rateFigures.flatMap(({ title, of, text }) => {
     const value = of(figures)
     return value === undefined ? [] : [[title, text(value)] as const]
-  })
+  }),
+]

@@ -1,6 +1,12 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
-import { latencyMetricNames, type StreamLatency, streamLatencies } from '../../profiler/latency-metrics.ts'
+import {
+  type LatencyMetric,
+  latencyMetricNames,
+  latencyMetrics,
+  type StreamLatency,
+  streamLatencies,
+} from '../../profiler/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
 import { languageServers } from '../../trials/launchers/server-files/language-programs.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
@@ -40,6 +46,20 @@ const tokens = z.object({
       Object.entries(streamLatencies).map(([name, { what }]) => [name, streamPercentiles.meta({ description: what })]),
     ) as Record<StreamLatency, typeof streamPercentiles>,
   ),
+  classes: z
+    .record(
+      z.string(),
+      z.object({
+        latencies: z.object(
+          Object.fromEntries(
+            latencyMetricNames.map((name) => [name, streamPercentiles.meta({ description: latencyMetrics[name].what })]),
+          ) as Record<LatencyMetric, typeof streamPercentiles>,
+        ),
+        good: z.number().meta({ description: "share of the answers that kept the SLO's limits, 0-1" }),
+      }),
+    )
+    .optional()
+    .meta({ description: 'of requests of several classes, by name: answers to each in that window' }),
   goodputRps: z.number().meta({ description: 'requests that kept the SLO in that window, per second' }),
   inputTokens: z.number().optional().meta({ description: 'mean of a request' }),
   outputTokens: z.number().meta({ description: 'mean of a request' }),

@@ -16,13 +16,15 @@ interface Asked {
   readonly maxTokens: number
   /** By a tokenizer; absent: a token is a word. */
   readonly promptTokens?: number
+  readonly requestClass?: string
 }
 
 const generated = ({ prompts = defaultPrompts, seed, count }: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
-  makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens }) => ({
+  makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens, requestClass }) => ({
     words: text.split(' '),
     maxTokens: outputTokens,
     promptTokens: inputTokens,
+    ...(requestClass && { requestClass }),
   }))
 
 function fromFile(path: string): Asked[] {
@@ -41,10 +43,11 @@ function fromFile(path: string): Asked[] {
 
 /** Beginnings that two prompts have in common are kept; the rest of each stands for ever new text, which no cache knows. */
 function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
-  const all = asked.map(({ words, maxTokens, promptTokens = words.length }) => ({
+  const all = asked.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
     promptTokens,
     outputTokens: maxTokens,
     hashes: prefixHashes(words),
+    ...(requestClass && { requestClass }),
   }))
   const uses = new Map<number, number>()
   for (const { hashes } of all) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)

@@ -13,6 +13,8 @@ export interface LlmRequest {
   readonly outputTokens: number
   /** Hashes of the prompt's whole blocks: see the scheduler. */
   readonly prefix: readonly number[]
+  /** Name of its class, where it has one. */
+  readonly requestClass?: string
 }
 
 /**

@@ -70,6 +70,7 @@ export class SimulatedLlmServer implements VirtualServer {
         index: 0,
         tokens: request.outputTokens,
         inputTokens: request.promptTokens,
+        ...(request.requestClass && { requestClass: request.requestClass }),
       }
       answers.push(answer)
       const token = (index: number, last: boolean) => {
@@ -130,6 +131,7 @@ interface Answer {
   readonly sentMs: number
   readonly tokens: number
   readonly inputTokens: number
+  readonly requestClass?: string
   firstMs: number
   lastMs: number
   /** Of the last token told of. */
@@ -153,6 +155,9 @@ function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRu
       latenciesMs: { ttft: of(ttft), tpot: of(tpot), e2e: of(e2e) },
       tokens: of((a) => a.tokens),
       inputTokens: of((a) => a.inputTokens),
+      ...(answers.some(({ requestClass }) => requestClass !== undefined) && {
+        classes: answers.map(({ done, requestClass }) => (done ? requestClass : undefined)),
+      }),
       gapsMs: Float64Array.from(gapsMs),
     },
   }
