@@ -203,6 +203,29 @@ describe('load', () => {
     }
   })
 
+  test.each(loads)('$kind loop: answers are told by the class that was asked, whose server is slow to one of them', async (load) => {
+    behave = async (response, body) => {
+      if (body.max_tokens === 9) await wait(100)
+      return steady(response, body)
+    }
+    const of = (name: string, tokens: number) => ({
+      name,
+      share: 0.5,
+      inputTokens: { kind: 'fixed', tokens: 5 } as const,
+      outputTokens: { kind: 'fixed', tokens } as const,
+    })
+    const [quick, slow] = [of('quick', 3), of('slow', 9)]
+    const prompts = { inputTokens: quick.inputTokens, outputTokens: quick.outputTokens, classes: [quick, slow] }
+    const asked = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
+    const { stream, requests } = await generator.run(asked, load, { ...slo, metric: 'ttft', limitMs: 125 }, signal)
+    const { classes = {} } = stream!
+    expect(Object.keys(classes)).toEqual(['quick', 'slow'])
+    expect(classes.quick!.ttft.requests + classes.slow!.ttft.requests).toBe(requests)
+    expect(classes.slow!.good).toBe(0)
+    expect(classes.slow!.ttft.p50Ms).toBeGreaterThan(129)
+    expect(classes.quick!.ttft.p50Ms).toBeLessThan(classes.slow!.ttft.p50Ms)
+  })
+
   test.each(loads)('$kind loop: a stream cut in the middle is an error, of its own class', async (load) => {
     let n = 0
     behave = async (response, body) => {
