@@ -139,7 +139,8 @@ function objectiveAsked(
 }
 
 /** Names of prices that can be edited → $ per hour. */
-const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
+/** An hour of each thing in a book, $. */
+export const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
   new Map([
     ['vCPU', vcpu.perHour],
     ['GiB', memoryGiB.perHour],

@@ -5,8 +5,11 @@ import { replicasFor } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { money, sloText } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
 import type { Candidate } from '../recommendation/types.ts'
+import { rowsOf } from './address.ts'
+import type { DashboardExperiment } from './data.ts'
 
 /** Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle predictor. Undefined when it never gets there. */
 export function kneeOf(curve: readonly CurveKnot[]): { readonly rateRps: number; readonly latencyMs: number } | undefined {
@@ -124,4 +127,16 @@ export function pairsOf(left: readonly Candidate[], right: readonly Candidate[])
   })
   const size = ({ ratio }: Pair) => (Number.isFinite(ratio) ? Math.abs(Math.log(ratio)) : -1)
   return pairs.sort((a, b) => size(b) - size(a))
+}
+
+type Question = Pick<DashboardExperiment, 'slo' | 'prices'>
+
+/** In which SLO and prices an experiment was asked otherwise than another: 'p99 <= 20 ms instead of p99 <= 50 ms', 'T4 $0.60 / h instead of $0.35'. */
+export function askedOtherwise(other: Question, than: Question): string[] {
+  const said = sloText(other.slo) === sloText(than.slo) ? [] : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
+  const [rows, known] = [rowsOf(other.prices), rowsOf(than.prices)]
+  const price = (perHour: number | undefined) => (perHour === undefined ? 'no price' : `${money(perHour)} / h`)
+  for (const name of new Set([...rows.keys(), ...known.keys()]))
+    if (rows.get(name) !== known.get(name)) said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+  return said
 }

@@ -14,7 +14,7 @@ import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { addressOf, askedBy, mostCompared, mostSideBySide, withPrice } from './address.ts'
-import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
+import { askedOtherwise, fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
 import { billOf, billsOf, cheapestByCapacity, decisionOption } from './charts/decision-chart.ts'
 import { effectOption } from './charts/matters-chart.ts'
 import { paretoOption } from './charts/pareto-chart.ts'
@@ -355,4 +355,17 @@ test('a saved page holds its data where no text of theirs can end the element', 
   expect(page.match(/<\/script>/g)).toHaveLength(2)
   const data = /id="snapshot">(.*?)<\/script>/.exec(page)![1]!
   expect(JSON.parse(data).experiment.name).toBe(name)
+})
+
+test('says in which SLO and prices experiments were asked otherwise', () => {
+  expect(askedOtherwise(experiment, experiment)).toEqual([])
+  const { T4: _, ...gpus } = defaultPriceBook.gpus
+  const prices = { ...defaultPriceBook, gpus: { ...gpus, L4: { perHour: 0.99, source: 'own' } } }
+  const said = askedOtherwise({ slo: withLimit(experiment.slo, 0, 20), prices }, { ...experiment, prices: defaultPriceBook })
+  const listed = defaultPriceBook.gpus.L4!.perHour
+  expect(said.sort()).toEqual([
+    `L4 $0.99 / h instead of $${listed} / h`,
+    'T4 no price instead of $0.35 / h',
+    'p99 <= 20 ms instead of p99 <= 50 ms',
+  ])
 })

@@ -2,12 +2,13 @@
 import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
-import { pairsOf } from '../../analysis.ts'
+import { askedOtherwise, pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
 import { type Child, h, table } from '../dom.ts'
 import { provenanceBadge } from './verdict-section.ts'
 
 const mostPairs = 25
+const mostDifferences = 4
 
 /** An experiment as it stands under the page's question. */
 export interface Side {
@@ -48,13 +49,24 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
           gainOverDefault === undefined ? '' : times(gainOverDefault),
         ),
         row('trials', ({ recommendation }) => recommendation.trials),
+        row('begun', ({ experiment }) => experiment.createdAt.slice(0, 10)),
         row('seed', ({ experiment }) => experiment.seed),
       ],
       [],
       'Experiments side by side',
     ),
+    ...sides.slice(1).flatMap((side) => apart(sides[0]!, side)),
     ...sides.slice(1).flatMap((side) => inBoth(sides[0]!, side)),
   ]
+}
+
+/** That it was asked another question than this one when it was measured. */
+function apart({ experiment }: Side, { experiment: other }: Side): HTMLElement[] {
+  const said = askedOtherwise(other, experiment)
+  if (said.length === 0) return []
+  const more = said.length > mostDifferences ? ` and ${said.length - mostDifferences} more` : ''
+  const words = said.slice(0, mostDifferences).join(', ')
+  return [h('p', { class: 'note' }, `${other.id} ran with ${words}${more}; here it is ranked under the SLO and prices above.`)]
 }
 
 /** Configurations that both have measured. */
