@@ -46,12 +46,13 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'reports/dashboard/bundle.ts': [2, ourOwn],
   'reports/dashboard/page/sections/details.ts': [1, 'the page, from its own server'],
   'reports/dashboard/page/sections/exports.ts': [1, 'the page, from its own server'],
-  'reports/dashboard/page/source.ts': [2, 'the page, from its own server'],
-  'tuner/commands/init/asker.ts': [3, 'what a person types at a terminal'],
+  'reports/dashboard/page/source.ts': [4, 'the page, from its own server'],
+  'tuner/commands/delete/run.ts': [1, 'asks whether a person is there, and reads nothing'],
   'tuner/commands/report/run.ts': [1, ourOwn],
   'tuner/commands/watch/log-source.ts': [3, 'a regular file, line by line with a limit'],
   'tuner/experiment/write-reference.ts': [3, ourOwn],
   'tuner/program-version.ts': [2, ourOwn],
+  'tuner/render/asker.ts': [3, 'what a person types at a terminal'],
 }
 
 const isProduct = (file: string) =>
