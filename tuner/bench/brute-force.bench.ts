@@ -2,17 +2,22 @@
  * How far what `tune` finds is from the best of all configurations, by measuring all of them: `npm run bench:brute-force -- FILE [seeds] [seconds] [rounds]
  * [percent]` (examples/fastapi-torch/experiment.yaml, 5 seeds, 10 s of open load for each configuration, in 3 rounds, 10 %). Each round measures every configuration once, and
  * the seeds' runs stand between the rounds: what else the machine does comes and goes over all of them alike, and a configuration counts with the median of its
- * rounds. A space of twenty configurations takes six minutes in all, and each seed about two. Prints the table, best first, with how far the rounds are apart,
+ * rounds. A space of twenty configurations takes some twelve minutes in all, and each seed about two. Prints the table, best first, with how far the rounds are apart,
  * then what each seed recommended, its place in the table and its cost above the best by the table's own figures, and exit code 1 where the median seed is more
  * than so many per cent above it. Where the rounds of the best themselves are further apart than that, the table says nothing, which it says: exit code 4.
  * Streamed answers take longer: 40 s a round tell the rates of a configuration apart to about 10 %, so that
  * `npm run bench:brute-force -- examples/gguf/experiment.yaml 3 120 3 5` takes about an hour (16 configurations of a minute in each round, five minutes a seed).
  */
-import { cpSync } from 'node:fs'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { parseDocument } from 'yaml'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey, enumerate } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
+import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { exitCodes } from '../exit-codes.ts'
+import { loadExperiment } from '../experiment/load-experiment.ts'
+import { surroundings } from '../experiment/surroundings.ts'
 import { table } from '../render/columns.ts'
 import build from '../testing/build.ts'
 import { CliBox } from '../testing/run-cli.ts'
@@ -23,18 +28,30 @@ if (!(Number(seconds) > 0 && Number(rounds) >= 1 && allowed > 0))
   throw new Error('FILE [seeds] [seconds] [rounds] [percent], numbers all but the first')
 build()
 
-/** `tune` in a folder of its own, whole. */
-async function tune(...flags: string[]): Promise<Recommendation> {
+/** `tune` in a folder of its own, whole; with the space narrowed to one configuration where one is given. */
+async function tune(flags: readonly string[], only?: Configuration): Promise<Recommendation> {
   const box = new CliBox()
   try {
     cpSync(dirname(resolve(file)), box.folder, { recursive: true })
-    const child = box.start(['-f', join(box.folder, basename(file)), '--json', '--no-history', ...flags])
+    const experiment = join(box.folder, basename(file))
+    if (only) writeFileSync(experiment, narrowed(readFileSync(experiment, 'utf8'), only))
+    const child = box.start(['-f', experiment, '--json', '--no-history', ...flags])
     const { stdout, stderr } = await child.result
     if (stdout === '') throw new Error(`tune ${flags.join(' ')} said nothing: ${stderr}`)
     return JSON.parse(stdout) as Recommendation
   } finally {
     box.dispose()
   }
+}
+
+/** The experiment file with one value for each parameter of its space. */
+function narrowed(text: string, configuration: Configuration): string {
+  const document = parseDocument(text)
+  for (const [name, value] of Object.entries(configuration)) {
+    const category = document.getIn(['space', name, 'category'])
+    if (document.hasIn(['space', name])) document.setIn(['space', name], category === undefined ? [value] : { values: [value], category })
+  }
+  return document.toString()
 }
 
 interface Read {
@@ -45,19 +62,21 @@ interface Read {
 const reads = new Map<string, Read>()
 const missed = new Set<string>()
 
-/** Every configuration once. */
+const everything = enumerate(loadExperiment({ file, ...surroundings(await inspectMachine()) }).space)
+
+/** Every configuration once, each as an experiment of its own: beside others a trial ends as soon as it has lost, and its cost is not known. */
 async function round(number: number): Promise<void> {
   const each = String(Number(seconds) / Number(rounds))
-  const flags = ['--sampler', 'grid', '--max-trials', '1000', '--trial-time', `${each}s`, '--no-confirm', '--seed', String(number)]
-  const { best, alternatives } = await tune(...flags)
-  for (const candidate of best ? [best, ...alternatives] : alternatives) {
-    const key = configurationKey(candidate.configuration)
+  const flags = ['--sampler', 'grid', '--max-trials', '1', '--trial-time', `${each}s`, '--no-confirm', '--seed', String(number)]
+  for (const configuration of everything) {
+    const key = configurationKey(configuration)
+    const { best: candidate, nearest } = await tune(flags, configuration)
     // What a disturbed trial says is nothing: other rounds will.
-    if (candidate.status === 'disturbed' || candidate.status === 'failed') continue
-    if (!candidate.feasible) missed.add(key)
-    else reads.set(key, { candidate, costs: [...(reads.get(key)?.costs ?? []), candidate.cost] })
+    if (candidate && candidate.status !== 'disturbed')
+      reads.set(key, { candidate, costs: [...(reads.get(key)?.costs ?? []), candidate.cost] })
+    else if (nearest && nearest.status !== 'disturbed' && nearest.status !== 'failed') missed.add(key)
   }
-  process.stderr.write(`round ${number} of ${rounds}: ${reads.size} configurations keep the SLO so far\n`)
+  process.stderr.write(`round ${number} of ${rounds}: ${reads.size} of ${everything.length} configurations keep the SLO so far\n`)
 }
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
@@ -72,7 +91,7 @@ for (let turn = 1; turn <= Math.max(Number(rounds), Number(seeds)); turn++) {
   if (turn <= Number(rounds)) await round(turn)
   if (turn > Number(seeds)) continue
   const startedMs = performance.now()
-  const { best, trials } = await tune('--seed', String(turn))
+  const { best, trials } = await tune(['--seed', String(turn)])
   found.push({ seed: turn, best, took: `${trials} trials, ${((performance.now() - startedMs) / 1000).toFixed(0)} s` })
 }
 

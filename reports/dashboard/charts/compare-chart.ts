@@ -34,34 +34,45 @@ export function compareOption(compared: readonly Compared[], bill: Bill, theme: 
       ...scale.y,
       ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
     },
-    series: sides.flatMap(({ id, i, served, dollarsOf, recommendation: { best } }) => [
-      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, colour(i, theme), `cheapest of ${id}`),
+    series: [
+      ...sides.flatMap(({ id, i, served, dollarsOf }) => [
+        frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, colour(i, theme), `cheapest of ${id}`),
+        {
+          type: 'scatter',
+          id: `compared ${id}`,
+          name: id,
+          color: colour(i, theme),
+          symbol: symbol(i),
+          symbolSize: 9,
+          data: served.map((c) => ({
+            value: [c.capacityRps, dollarsOf(c), i, c.trial],
+            itemStyle: markOf(c.status, colour(i, theme), theme),
+          })),
+          z: 4,
+        },
+      ]),
+      // One series, so that names that would cover each other give way.
       {
         type: 'scatter',
-        id: `compared ${id}`,
-        name: id,
-        color: colour(i, theme),
-        symbol: symbol(i),
-        symbolSize: 9,
-        data: served.map((c) => ({
-          value: [c.capacityRps, dollarsOf(c), i, c.trial],
-          itemStyle: markOf(c.status, colour(i, theme), theme),
-        })),
-        z: 4,
-      },
-      {
-        type: 'scatter',
-        id: `recommended of ${id}`,
+        id: 'recommended of each',
         silent: true,
         symbol: 'circle',
         symbolSize: 21,
-        itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
-        label: { ...labelOf(id, 'bottom', theme), color: colour(i, theme) },
-        labelLayout: { hideOverlap: true },
-        data: best && best.capacityRps > 0 ? [[best.capacityRps, dollarsOf(best), i, best.trial]] : [],
+        labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
+        data: sides.flatMap(({ id, i, dollarsOf, recommendation: { best } }) =>
+          best && best.capacityRps > 0
+            ? [
+                {
+                  value: [best.capacityRps, dollarsOf(best), i, best.trial],
+                  itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
+                  label: { ...labelOf(id, 'bottom', theme), color: colour(i, theme) },
+                },
+              ]
+            : [],
+        ),
         z: 6,
       },
-    ]),
+    ],
   }
 }
 

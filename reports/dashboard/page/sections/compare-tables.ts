@@ -56,7 +56,7 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
       'Experiments side by side',
     ),
     ...sides.slice(1).flatMap((side) => apart(sides[0]!, side)),
-    ...sides.slice(1).flatMap((side) => inBoth(sides[0]!, side)),
+    ...sides.slice(1).flatMap((side, i) => inBoth(sides.slice(0, i + 1), side)),
   ]
 }
 
@@ -69,15 +69,19 @@ function apart({ experiment }: Side, { experiment: other }: Side): HTMLElement[]
   return [h('p', { class: 'note' }, `${other.id} ran with ${words}${more}; here it is ranked under the SLO and prices above.`)]
 }
 
-/** Configurations that both have measured. */
-function inBoth(left: Side, right: Side): HTMLElement[] {
+/** Configurations that it and the first of the earlier ones that served its model have both measured. */
+function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
+  const { id, model } = right.experiment
+  const left = earlier.find(({ experiment }) => experiment.model === model)
+  if (!left)
+    return [
+      h('p', { class: 'note' }, `${id} served another model (${model}): its configurations are held against those of none before it.`),
+    ]
+  const leftName = left === earlier[0] ? 'this one' : left.experiment.id
   const pairs = pairsOf(candidatesOf(left.recommendation), candidatesOf(right.recommendation))
   const served = pairs.filter((p) => Number.isFinite(p.ratio))
-  const { id, model } = right.experiment
-  if (model !== left.experiment.model)
-    return [h('p', { class: 'note' }, `${id} served another model (${model}): its configurations are not held against those of this one.`)]
   return [
-    h('h3', {}, `Measured in both, this one and ${id}: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`),
+    h('h3', {}, `Measured in both, ${leftName} and ${id}: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`),
     served.length > 0
       ? table(
           ['configuration', left.experiment.id, id, 'change', 'intervals'],
@@ -91,7 +95,7 @@ function inBoth(left: Side, right: Side): HTMLElement[] {
               p.overlap ? 'overlap: no certain difference' : 'apart',
             ]),
           [1, 2, 3],
-          `Capacity of configurations measured in both, this one and ${id}`,
+          `Capacity of configurations measured in both, ${leftName} and ${id}`,
         )
       : h('p', {}, 'None of them served in both.'),
     ...(served.length > mostPairs ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)] : []),
