@@ -61,8 +61,10 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
       for (const path of paths) {
         if (await answersOk(name, at(path), options, signal)) continue
         if (options.healthPath !== undefined || dialect.readyToo === undefined) return false
-        // One that says that it is not ready yet has the path.
-        return (await statusOf(at(path), options, signal)) !== 503 && dialect.readyToo(at(call), signal)
+        // One that says that it is not ready yet has the path. Where nobody listened yet it is asked again once the call has answered.
+        const status = await statusOf(at(path), options, signal)
+        if (status === 503 || !(await dialect.readyToo(at(call), signal))) return false
+        return status !== undefined || (await statusOf(at(path), options, signal)) !== 503
       }
       return true
     },

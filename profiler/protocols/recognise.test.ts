@@ -103,3 +103,17 @@ test('plain JSON: what says at /healthz that it is not ready yet is not taken to
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal)).toBe(false)
 })
+
+test('plain JSON: one that begins to listen between two looks is not ready by its call alone', async () => {
+  let looks = 0
+  const server = createServer(({ url, socket }, response) => {
+    // As if nobody listened yet when its health was first asked for.
+    if (url === '/healthz' && looks++ < 2) socket.destroy()
+    else response.writeHead(url === '/healthz' ? 503 : 405).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stop = () => server.close()
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  for (let look = 1; look <= 3; look++)
+    expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal), `look ${look}`).toBe(false)
+})
