@@ -139,7 +139,6 @@ function objectiveAsked(
 }
 
 /** Names of prices that can be edited → $ per hour. */
-/** An hour of each thing in a book, $. */
 export const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
   new Map([
     ['vCPU', vcpu.perHour],

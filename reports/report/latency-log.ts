@@ -36,6 +36,7 @@ export function latencyLog(trials: readonly FinishedTrial[]): string {
 }
 
 function recordsOf({ latencies }: LoadPoint): readonly (readonly [LatencyMetric, readonly number[]])[] {
-  const { dispersion: _, ...records } = latencies ?? { e2e: [], dispersion: 1 }
+  if (!latencies) return []
+  const { dispersion: _, ...records } = latencies
   return (Object.entries(records) as [LatencyMetric, readonly number[]][]).filter(([, record]) => record.length > 0)
 }

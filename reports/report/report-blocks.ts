@@ -19,6 +19,7 @@ import {
   times,
   writing,
 } from '../format.ts'
+import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import { statuses } from '../recommendation/status.ts'
@@ -177,7 +178,7 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
     rate(n * each),
     rate((n - 1) * each),
     money(fleetPerHour(best, n)),
-    money(fleetPerHour(best, n) * 720),
+    money(fleetPerHour(best, n) * hoursPerMonth),
   ])
   return [
     heading(2, 'Capacity'),

@@ -1,12 +1,10 @@
 /** What people write beside measurements: notes, tags, and which experiments are put away. No figure depends on any of it. */
-import { resolve } from 'node:path'
 import { isRecord } from '../../profiler/plain-record.ts'
 import { type Annotation, type AnnotationChange, type Annotations, experimentItself } from '../annotation.ts'
-import type { Connection, Transaction } from './connection.ts'
+import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
-import { ownerState } from './owner.ts'
 import { StoreError } from './store-error.ts'
-import { changedSince, decoded, digestOf, find, type OnDamage, ownerOf, shown } from './stored-rows.ts'
+import { digestOf, documentOf, hasTable, need, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 export interface AnnotationRow {
@@ -23,8 +21,7 @@ const mostTag = 64
 
 /** Of every experiment that has any, or of the one named. Damaged ones are told to `onDamage` and left out. */
 export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: string): Promise<ReadonlyMap<string, Annotations>> {
-  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'annotations'")
-  if (there === undefined) return new Map()
+  if (!(await hasTable(sql, 'annotations'))) return new Map()
   const rows = await sql.all<AnnotationRow>(
     `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
     id === undefined ? [] : [id],
@@ -39,25 +36,22 @@ export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: s
 
 /** Undefined, and told to `onDamage`, for a damaged row. */
 export function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
-  const read = decoded(row.annotation)
-  const problem =
-    'problem' in read
-      ? read.problem
-      : row.digest !== annotationDigest(row)
-        ? changedSince
-        : isAnnotation(read.document)
-          ? undefined
-          : 'it is no annotation'
-  if (problem === undefined) return (read as { document: Annotation }).document
-  onDamage({ where: `the annotation of ${placeOf(row)}`, what: problem })
-  return undefined
+  const { annotation: text, digest } = row
+  const read = documentOf({ where: `the annotation of ${placeOf(row)}`, text, digest, parts: partsOf(row) }, onDamage, (document) =>
+    isAnnotation(document) ? undefined : 'it is no annotation',
+  )
+  return read?.document as Annotation | undefined
 }
 
 const placeOf = ({ experiment_id, trial_number }: AnnotationRow): string =>
   `${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
 
-const annotationDigest = ({ experiment_id, trial_number, updated_at, annotation }: Omit<AnnotationRow, 'digest'>): string =>
-  digestOf([experiment_id, trial_number, updated_at, annotation])
+const partsOf = ({ experiment_id, trial_number, updated_at, annotation }: Omit<AnnotationRow, 'digest'>) => [
+  experiment_id,
+  trial_number,
+  updated_at,
+  annotation,
+]
 
 function isAnnotation(document: unknown): document is Annotation {
   if (!isRecord(document)) return false
@@ -108,7 +102,7 @@ export async function annotate(
       const before = (await annotationsOf(sql, () => {}, experimentId)).get(experimentId)?.get(trial)
       after = changedAnnotation(before, change, now)
       const row = { experiment_id: experimentId, trial_number: trial, updated_at: now, annotation: encode(after) }
-      return insertAnnotation(sql, { ...row, digest: annotationDigest(row) })
+      return insertAnnotation(sql, { ...row, digest: digestOf(partsOf(row)) })
     }),
   )
   return after
@@ -116,42 +110,14 @@ export async function annotate(
 
 export const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
   sql.run('INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)', [
-    ...[row.experiment_id, row.trial_number, row.updated_at, row.annotation, row.digest],
+    ...partsOf(row),
+    row.digest,
   ])
 
 async function needPlace(sql: Transaction, id: string, trial: number): Promise<void> {
-  if (!(await find(sql, id))) throw unknownExperiment(id)
+  await need(sql, id)
   if (trial === experimentItself) return
   const [row] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, trial])
   if (!row)
     throw new StoreError('unknown-experiment', `experiment ${id} has no trial ${trial}`, '`tune show --json` has the numbers of its trials')
 }
-
-const unknownExperiment = (id: string): StoreError =>
-  new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list --all` for those there are')
-
-/**
- * Removes experiments with their trials, load curves and annotations: all of them or, where one cannot go, none. What they held is overwritten in the
- * file, so that repairing it does not bring them back. Throws StoreError for one that is unknown or that a process runs.
- */
-export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
-  writing(resolve(path), async (connection: Connection) => {
-    await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON'))
-    await connection.write(async (sql) => {
-      for (const id of ids) {
-        const row = await find(sql, id)
-        if (!row) throw unknownExperiment(id)
-        const owner = row.state === 'running' ? ownerOf(row) : undefined
-        const state = owner && ownerState(owner)
-        if (owner && state !== 'dead')
-          throw new StoreError(
-            'owned-elsewhere',
-            `experiment ${id} is being run by process ${owner.pid} on ${owner.host}`,
-            state === 'unknown' ? `end it on ${owner.host} first` : `stop it first (kill ${owner.pid}); nothing was deleted`,
-          )
-        await sql.run('DELETE FROM experiments WHERE id = ?', [id])
-      }
-    })
-    // The log written ahead still holds the pages as they were.
-    await connection.direct((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
-  })

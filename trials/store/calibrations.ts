@@ -7,7 +7,7 @@ import { calibrationProblem } from './document-shape.ts'
 import { encode } from './infinity-json.ts'
 import { pagesAreDamaged } from './page-check.ts'
 import { reading } from './reading.ts'
-import { changedSince, decoded, digestOf, type OnDamage, shown } from './stored-rows.ts'
+import { digestOf, documentOf, hasTable, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 interface CalibrationRow {
@@ -38,20 +38,14 @@ export async function readCalibrations(path: string, onDamage: OnDamage = () => 
 
 /** Those that are whole. */
 async function calibrationsOf(sql: Transaction, onDamage: OnDamage): Promise<readonly ServerCalibration[]> {
-  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'calibrations'")
-  if (there === undefined) return []
+  if (!(await hasTable(sql, 'calibrations'))) return []
   const rows = await sql.all<CalibrationRow>('SELECT * FROM calibrations ORDER BY name')
-  return rows.flatMap((row) => {
-    const read = decoded(row.calibration)
-    const problem =
-      'problem' in read
-        ? read.problem
-        : row.digest != null && row.digest !== digestOf([row.name, row.measured_at, row.calibration])
-          ? changedSince
-          : calibrationProblem(read.document, row.name)
-    if (problem === undefined) return [(read as { document: ServerCalibration }).document]
-    onDamage({ where: `calibration ${shown(row.name)}`, what: problem })
-    return []
+  return rows.flatMap(({ name, measured_at, calibration, digest }) => {
+    const parts = [name, measured_at, calibration]
+    // Of before version 4: as it stands.
+    const row = { where: `calibration ${shown(name)}`, text: calibration, digest: digest ?? digestOf(parts), parts }
+    const read = documentOf(row, onDamage, (document) => calibrationProblem(document, name))
+    return read ? [read.document as ServerCalibration] : []
   })
 }
 

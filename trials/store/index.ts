@@ -1,5 +1,6 @@
-export { annotate, deleteExperiments } from './annotations.ts'
+export { annotate } from './annotations.ts'
 export { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
+export { deleteExperiments } from './delete-experiments.ts'
 export { memoryStore } from './memory-store.ts'
 export { type ListedExperiment, openReader, type StoreReader } from './reader.ts'
 export { repairStore } from './salvage.ts'

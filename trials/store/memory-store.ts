@@ -1,7 +1,7 @@
 /** A trial store in memory, for tests and dry runs: the same behaviour, gone at the end of the process. */
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
 import { decode, encode } from './infinity-json.ts'
-import { StoreError } from './store-error.ts'
+import { StoreError, unknownExperiment } from './store-error.ts'
 
 /** Throws StoreError as the store on disk does, except for faults of files and other processes, which it cannot have. */
 export function memoryStore(): TrialStore {
@@ -10,8 +10,7 @@ export function memoryStore(): TrialStore {
 
   const need = (id: string) => {
     const found = experiments.get(id)
-    if (!found)
-      throw new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list` for those there are')
+    if (!found) throw unknownExperiment(id)
     return found
   }
   const answer = async <T>(work: () => T): Promise<T> => {

@@ -15,7 +15,7 @@ export function thisProcess(): Owner {
   return { pid: process.pid, startedAt: startOf(process.pid) ?? '', host: hostname() }
 }
 
-type OwnerState = 'this-process' | 'alive' | 'dead' | 'unknown'
+export type OwnerState = 'this-process' | 'alive' | 'dead' | 'unknown'
 
 /** Whether the process still runs. A process of another host cannot be asked: 'unknown'. */
 export function ownerState(owner: Owner): OwnerState {

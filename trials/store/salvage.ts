@@ -5,7 +5,6 @@ import { type AnnotationRow, annotationOf, insertAnnotation } from './annotation
 import { keepCalibration, readCalibrations } from './calibrations.ts'
 import { Connection, type SqlValue } from './connection.ts'
 import { migrate } from './database-schema.ts'
-import { ownerState } from './owner.ts'
 import { pageRows } from './page-rows.ts'
 import { StoreError } from './store-error.ts'
 import { moveIfThere, unused } from './store-files.ts'
@@ -14,8 +13,8 @@ import {
   type ExperimentRow,
   experimentDigest,
   experimentOf,
+  holderOf,
   type OnDamage,
-  ownerOf,
   type PointRow,
   resultDigest,
   shown,
@@ -168,8 +167,9 @@ export async function repairStore(path: string): Promise<Repair> {
   // A watch that is lost begins anew.
   const watches = await readWatches(path, (one) => lost.push(one)).catch(() => new Map<string, unknown>())
   for (const row of saved.experiments) {
-    const owner = row.state === 'running' ? ownerOf(row) : undefined
-    if (owner && ['alive', 'unknown'].includes(ownerState(owner))) {
+    const holder = holderOf(row)
+    if (holder?.state === 'alive' || holder?.state === 'unknown') {
+      const { owner } = holder
       throw new StoreError(
         'owned-elsewhere',
         `the trial store ${path} is damaged, and process ${owner.pid} on ${owner.host} runs experiment ${row.id} in it`,

@@ -5,17 +5,19 @@ import type { ClaimOptions, ExperimentRecord, FinishedTrial, TrialStore } from '
 import { Connection, type Transaction } from './connection.ts'
 import { migrate } from './database-schema.ts'
 import { encode } from './infinity-json.ts'
+import { ownedElsewhere } from './owned-elsewhere.ts'
 import { type Owner, ownerState, thisProcess } from './owner.ts'
 import { checkLog, checkPages, pagesAreDamaged } from './page-check.ts'
 import { repairStore } from './salvage.ts'
 import { readOnlyHint, StoreError, storeErrorOf } from './store-error.ts'
 import { makeStoreFile } from './store-files.ts'
 import {
-  type ExperimentRow,
   experimentDigest,
   experimentOf,
   experimentsOf,
   find,
+  holderOf,
+  need,
   type OnDamage,
   onceEach,
   ownerOf,
@@ -116,9 +118,8 @@ async function create(sql: Transaction, experiment: Parameters<TrialStore['creat
 
 async function claim(sql: Transaction, id: string, { fromOtherHosts = false }: ClaimOptions = {}): Promise<void> {
   const row = await need(sql, id)
-  const owner = row.state === 'running' ? ownerOf(row) : undefined
-  const state = owner && ownerState(owner)
-  if (owner && (state === 'alive' || (state === 'unknown' && !fromOtherHosts))) throw ownedElsewhere(id, owner, state)
+  const holder = holderOf(row)
+  if (holder?.state === 'alive' || (holder?.state === 'unknown' && !fromOtherHosts)) throw ownedElsewhere(id, holder)
   await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
     encode(thisProcess()),
     id,
@@ -151,26 +152,6 @@ async function finish(sql: Transaction, id: string, state: Parameters<TrialStore
     text && resultDigest(id, text),
     id,
   ])
-}
-
-async function need(sql: Transaction, id: string): Promise<ExperimentRow> {
-  const row = await find(sql, id)
-  if (!row) throw new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list` for those there are')
-  return row
-}
-
-function ownedElsewhere(id: string, owner: Owner, state: 'alive' | 'unknown'): StoreError {
-  return state === 'alive'
-    ? new StoreError(
-        'owned-elsewhere',
-        `experiment ${id} is being run by process ${owner.pid}`,
-        `wait for it, or stop it (kill ${owner.pid}) and try again`,
-      )
-    : new StoreError(
-        'owned-elsewhere',
-        `experiment ${id} was started on ${owner.host} (process ${owner.pid}), and whether it still runs cannot be seen from here`,
-        `finish or interrupt it on ${owner.host}`,
-      )
 }
 
 function notOurs(id: string, state: ExperimentRecord['state'], owner: Owner | undefined): StoreError {

@@ -27,6 +27,9 @@ export class StoreError extends Error {
   }
 }
 
+export const unknownExperiment = (id: string): StoreError =>
+  new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list --all` for those there are')
+
 export const readOnlyHint =
   'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
 

@@ -8,7 +8,8 @@ import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { SqlValue, Transaction } from './connection.ts'
 import { experimentProblem, trialProblem } from './document-shape.ts'
 import { decode, encode } from './infinity-json.ts'
-import { type Owner, ownerState } from './owner.ts'
+import { type Owner, type OwnerState, ownerState } from './owner.ts'
+import { unknownExperiment } from './store-error.ts'
 
 /** Something of the store that cannot be used: where it lies and what is wrong with it, both in words. */
 export interface Damage {
@@ -113,6 +114,19 @@ function resultOf(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } 
   return {}
 }
 
+/** The experiment's row. Throws StoreError where there is none. */
+export async function need(sql: Transaction, id: string): Promise<ExperimentRow> {
+  const row = await find(sql, id)
+  if (!row) throw unknownExperiment(id)
+  return row
+}
+
+/** Who was last known to run an experiment that runs, and whether that process lives. */
+export function holderOf(row: Pick<ExperimentRow, 'state' | 'owner'>): { readonly owner: Owner; readonly state: OwnerState } | undefined {
+  const owner = row.state === 'running' ? ownerOf(row) : undefined
+  return owner && { owner, state: ownerState(owner) }
+}
+
 export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
   const [row] = await sql.all<ExperimentRow>('SELECT * FROM experiments WHERE id = ?', [id])
   return row
@@ -193,14 +207,45 @@ async function hasDigests(sql: Transaction): Promise<boolean> {
   return columns.some((column) => column.name === 'digest')
 }
 
+/** Whether there is such a table: a store of an earlier version lacks some. */
+export async function hasTable(sql: Transaction, name: string): Promise<boolean> {
+  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [name])
+  return there !== undefined
+}
+
+interface DocumentRow {
+  /** In words. */
+  readonly where: string
+  readonly text: unknown
+  readonly digest: string
+  /** What the digest is of. */
+  readonly parts: readonly SqlValue[]
+}
+
+/**
+ * The document of a row beside the experiments'; undefined, and told to `onDamage`, where it cannot be read, is not what was written, or is not what it must be.
+ * @param wrongWith what is wrong with a document, in words
+ */
+export function documentOf(
+  { where, text, digest, parts }: DocumentRow,
+  onDamage: OnDamage,
+  wrongWith: (document: unknown) => string | undefined = () => undefined,
+): { readonly document: unknown } | undefined {
+  const read = decoded(text)
+  const problem = 'problem' in read ? read.problem : digest !== digestOf(parts) ? changedSince : wrongWith(read.document)
+  if (problem === undefined) return read as { readonly document: unknown }
+  onDamage({ where, what: problem })
+  return undefined
+}
+
 const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', 'failed'])
 
-export const changedSince = 'it is not what was written: its digest disagrees'
+const changedSince = 'it is not what was written: its digest disagrees'
 
 /** Keys may be what is damaged. */
 export const shown = (id: unknown): string => JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 
-export function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
+function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
   if (typeof text !== 'string') return { problem: 'it is no text' }
   try {
     return { document: decode(text) }

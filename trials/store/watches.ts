@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { reading } from './reading.ts'
-import { changedSince, decoded, digestOf, type OnDamage, shown } from './stored-rows.ts'
+import { digestOf, documentOf, hasTable, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 interface WatchRow {
@@ -18,15 +18,11 @@ export const readWatches = (path: string, onDamage: OnDamage = () => {}): Promis
   reading(resolve(path), (sql) => watchesOf(sql, onDamage))
 
 async function watchesOf(sql: Transaction, onDamage: OnDamage): Promise<ReadonlyMap<string, unknown>> {
-  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'watches'")
-  if (there === undefined) return new Map()
+  if (!(await hasTable(sql, 'watches'))) return new Map()
   const whole = new Map<string, unknown>()
-  for (const row of await sql.all<WatchRow>('SELECT * FROM watches ORDER BY name')) {
-    const read = decoded(row.state)
-    const changed = row.digest !== digestOf([row.name, row.updated_at, row.state]) ? changedSince : undefined
-    const problem = 'problem' in read ? read.problem : changed
-    if (problem === undefined) whole.set(row.name, (read as { document: unknown }).document)
-    else onDamage({ where: `watch ${shown(row.name)}`, what: problem })
+  for (const { name, updated_at, state, digest } of await sql.all<WatchRow>('SELECT * FROM watches ORDER BY name')) {
+    const read = documentOf({ where: `watch ${shown(name)}`, text: state, digest, parts: [name, updated_at, state] }, onDamage)
+    if (read) whole.set(name, read.document)
   }
   return whole
 }

@@ -1,7 +1,7 @@
 /** Server-sent events of one experiment: what is known at once, what comes as it comes. */
 import type { ServerResponse } from 'node:http'
-import type { DashboardExperiment, SentAnnotations } from '../../reports/dashboard/data.ts'
-import type { Feed, StoreWatcher } from './watch.ts'
+import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
+import { type Feed, noAnnotations, type StoreWatcher } from './watch.ts'
 
 /** Trials in one event. */
 const batch = 500
@@ -15,7 +15,7 @@ const heartbeatMs = 15_000
 export function streamExperiment(watcher: StoreWatcher, id: string, from: number, response: ServerResponse): void {
   let sent = from
   let told: DashboardExperiment | undefined
-  let written: SentAnnotations = []
+  let written = noAnnotations
   let ready = false
   let pumping = false
   let again = false
@@ -49,7 +49,7 @@ export function streamExperiment(watcher: StoreWatcher, id: string, from: number
       told = described.dashboard
       await send('experiment', JSON.stringify(told))
     }
-    if (JSON.stringify(annotations) !== JSON.stringify(written)) {
+    if (annotations !== written) {
       written = annotations
       await send('annotations', JSON.stringify(written))
     }

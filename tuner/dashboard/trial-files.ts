@@ -3,7 +3,6 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { latencyLog } from '../../reports/report/latency-log.ts'
 import { UserError } from '../exit-codes.ts'
 import type { StoreWatcher } from './watch.ts'
 
@@ -24,6 +23,7 @@ export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void
       const { trials } = await watcher.current(params.id)
       const trial = trials.filter((t) => String(t.number) === params.number)
       if (trial.length === 0) throw new UserError(`there is no trial ${params.number}`)
+      const { latencyLog } = await import('../../reports/report/latency-log.ts')
       const name = `${params.id}-trial-${params.number}.hlog`
       return reply.type('text/plain; charset=utf-8').header('content-disposition', `attachment; filename="${name}"`).send(latencyLog(trial))
     },

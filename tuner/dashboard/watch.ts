@@ -25,6 +25,9 @@ export interface Feed {
   readonly problem?: Error
 }
 
+/** Of a feed that has none: told apart from what was written by being itself. */
+export const noAnnotations: SentAnnotations = []
+
 interface Followed extends Feed {
   record?: ExperimentRecord
   described?: Described
@@ -119,7 +122,7 @@ export class StoreWatcher {
       listeners: new Set<() => void>(),
       trials: [],
       packed: [],
-      annotations: [],
+      annotations: noAnnotations,
       seen: new Set<number>(),
       complete: 0,
       caughtUp: false,

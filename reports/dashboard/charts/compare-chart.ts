@@ -1,10 +1,19 @@
 /** Several experiments on the axes of money and capacity, each with its own cheapest line and its recommended one. Pure. */
-import { wordsOf } from '../../../search/objective.ts'
 import { money as dollars, rate } from '../../format.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
-import { type Bill, billName, billOf, cheapestByCapacity, frontSeries, labelOf, markOf, scales } from './decision-chart.ts'
-import { axis, base, type ChartOption, colour, legend, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  type Bill,
+  billName,
+  billOf,
+  cheapestByCapacity,
+  frontSeries,
+  labelOf,
+  markOf,
+  moneyFrame,
+  scales,
+  servedOf,
+} from './decision-chart.ts'
+import { base, type ChartOption, colour, symbol, type Theme } from './theme.ts'
 
 /** An experiment under the question that all of them are asked. */
 interface Compared {
@@ -12,12 +21,9 @@ interface Compared {
   readonly recommendation: Recommendation
 }
 
-const servedOf = ({ recommendation }: Compared) =>
-  candidatesOf(recommendation).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
-
 /** Colour and shape follow the order given. A point's value: capacity, $, its place among the experiments, its trial. */
 export function compareOption(compared: readonly Compared[], bill: Bill, theme: Theme): ChartOption {
-  const sides = compared.map((one, i) => ({ ...one, i, dollarsOf: billOf(bill, one.recommendation), served: servedOf(one) }))
+  const sides = compared.map((one, i) => ({ ...one, i, dollarsOf: billOf(bill, one.recommendation), served: servedOf(one.recommendation) }))
   const [first] = sides
   if (!first) return base(theme)
   const scale = scales(
@@ -25,15 +31,12 @@ export function compareOption(compared: readonly Compared[], bill: Bill, theme: 
     first.dollarsOf,
   )
   return {
-    ...base(theme),
-    grid: { left: 64, right: 72, top: 44, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 8, data: sides.map(({ id }) => id) }),
-    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
-    yAxis: {
-      ...scale.y,
-      ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
-    },
+    ...moneyFrame(
+      scale,
+      bill,
+      sides.map(({ id }) => id),
+      theme,
+    ),
     series: [
       ...sides.flatMap(({ id, i, served, dollarsOf }) => [
         frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, colour(i, theme), `cheapest of ${id}`),

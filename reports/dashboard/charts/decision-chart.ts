@@ -51,21 +51,13 @@ export function cheapestByCapacity(candidates: readonly Candidate[], dollarsOf: 
 
 export function decisionOption({ recommendation: r, bill, devices }: DecisionInput, theme: Theme): ChartOption {
   const dollarsOf = billOf(bill, r)
-  const served = candidatesOf(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
+  const served = servedOf(r)
   const few = served.length <= many
   const place = (c: Candidate) => Math.max(0, devices.indexOf(deviceOf(c.configuration)))
   const at = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
   const scale = scales(served, dollarsOf)
   return {
-    ...base(theme),
-    grid: { left: 64, right: 72, top: 44, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 8, data: [...devices] }),
-    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
-    yAxis: {
-      ...scale.y,
-      ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
-    },
+    ...moneyFrame(scale, bill, devices, theme),
     series: [
       frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
       ...devices.map((device, i) => ({
@@ -85,6 +77,23 @@ export function decisionOption({ recommendation: r, bill, devices }: DecisionInp
     ],
   }
 }
+
+/** All but the series of a chart of money against capacity. @param names in the legend */
+export const moneyFrame = (scale: ReturnType<typeof scales>, bill: Bill, names: readonly string[], theme: Theme): ChartOption => ({
+  ...base(theme),
+  grid: { left: 64, right: 72, top: 44, bottom: 48 },
+  legend: legend(theme, { left: 8, right: 8, data: [...names] }),
+  tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+  xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
+  yAxis: {
+    ...scale.y,
+    ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
+  },
+})
+
+/** Those that can be drawn. */
+export const servedOf = (r: Recommendation): Candidate[] =>
+  candidatesOf(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
 
 /** With room under the cheapest for its name. */
 export function scales(served: readonly Candidate[], dollarsOf: Cost) {

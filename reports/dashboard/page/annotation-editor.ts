@@ -1,6 +1,6 @@
 /** Note and tags of an experiment or a trial: shown, and changed where the page may write. */
 import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
-import { fill, h } from './dom.ts'
+import { fill, h, tagOf } from './dom.ts'
 import { annotate, type Place } from './source.ts'
 
 export interface AnnotationEditor {
@@ -9,8 +9,7 @@ export interface AnnotationEditor {
   show(annotation: Annotation | undefined): void
 }
 
-/** @param kept told of what stands there after each change */
-export function annotationEditor(place: Place, writable: boolean, kept: (annotation: Annotation) => void = () => {}): AnnotationEditor {
+export function annotationEditor(place: Place, writable: boolean): AnnotationEditor {
   const what = place.trial === undefined ? 'the experiment' : `trial ${place.trial}`
   const tags = h('span', { class: 'tags' })
   const note = h('p', { class: 'written' })
@@ -51,7 +50,6 @@ export function annotationEditor(place: Place, writable: boolean, kept: (annotat
       const after = await annotate(place, asked)
       if (asked.note !== undefined) stopWriting()
       show(after)
-      kept(after)
     } catch (error) {
       problem.textContent = `Not kept: ${(error as Error).message}`
       problem.hidden = false
@@ -60,7 +58,12 @@ export function annotationEditor(place: Place, writable: boolean, kept: (annotat
   function show(annotation: Annotation | undefined): void {
     if (current !== undefined && JSON.stringify(annotation) === JSON.stringify(current)) return
     current = annotation ?? { tags: [] }
-    fill(tags, ...current.tags.map((tag) => tagOf(tag, writable && (() => void change({ removeTags: [tag] })))))
+    fill(
+      tags,
+      ...current.tags.map((tag) =>
+        tagOf(tag, writable && { label: `Remove the tag ${tag}`, remove: () => void change({ removeTags: [tag] }) }),
+      ),
+    )
     note.textContent = current.note ?? ''
     note.hidden = current.note === undefined
     edit.textContent = current.note === undefined ? 'Add a note' : 'Change the note'
@@ -69,13 +72,3 @@ export function annotationEditor(place: Place, writable: boolean, kept: (annotat
   show(undefined)
   return { element, show }
 }
-
-/** A tag to look at, and with `remove` one that can be taken off. */
-export const tagOf = (tag: string, remove: false | (() => void) = false): HTMLElement =>
-  h(
-    'span',
-    { class: 'tag' },
-    tag,
-    remove &&
-      h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': `Remove the tag ${tag}` }, on: { click: remove } }, '×'),
-  )

@@ -95,7 +95,7 @@ export class App {
 
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
     this.#annotations = new Map(annotations)
-    this.schedule()
+    this.showAgain()
   }
 
   get whatIf(): WhatIf | undefined {
@@ -164,6 +164,14 @@ export class App {
     this.#timer = setTimeout(() => this.refresh(), manyPauseMs)
   }
 
+  /** Shows the same answer, with the notes and tags of now and the trials that are picked now: none of them changes a rank. */
+  showAgain(): void {
+    // What is about to be ranked anew shows them then; the answer that stands is of an earlier question.
+    if (!this.shown || this.#timer !== undefined || this.#soon !== undefined || this.#frame !== 0) return
+    this.shown = { ...this.shown, annotations: this.#annotations }
+    for (const section of this.#sections) section.update(this.shown)
+  }
+
   /** Ranks and shows. */
   refresh(): void {
     clearTimeout(this.#timer)
@@ -179,7 +187,7 @@ export class App {
     performance.measure('rank', 'rank')
     this.shown = this.#shownFor(recommendation, experiment, ranker, whatIf)
     performance.mark('show')
-    for (const section of this.#sections) section.update(this.shown)
+    this.showAgain()
     performance.measure('show', 'show')
     this.#refreshMs = performance.measure('refresh', 'rank').duration
   }

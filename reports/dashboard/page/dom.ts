@@ -68,6 +68,15 @@ export function download(name: string, type: string, text: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
 }
 
+/** A word in a frame, with a button that takes it off where that can be done. */
+export const tagOf = (text: string, off: false | { readonly label: string; remove(): void } = false): HTMLElement =>
+  h(
+    'span',
+    { class: 'tag' },
+    text,
+    off && h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': off.label }, on: { click: off.remove } }, '×'),
+  )
+
 /** A labelled form field. */
 export function field(label: string, input: HTMLElement, unit?: string | HTMLElement): HTMLElement {
   return h(

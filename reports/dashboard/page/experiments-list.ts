@@ -1,7 +1,7 @@
 /** Every experiment of the store: found by words and tags, put away, deleted. */
+import { wordsFound, wordsOfField } from '../../words-found.ts'
 import type { ExperimentEntry, ExperimentOutcome } from '../data.ts'
-import { tagOf } from './annotation-editor.ts'
-import { fill, h, table } from './dom.ts'
+import { fill, h, table, tagOf } from './dom.ts'
 import { experimentActions } from './experiment-actions.ts'
 import { listExperiments, listOutcomes } from './source.ts'
 
@@ -81,11 +81,7 @@ function isAsked(one: ExperimentEntry, outcome: ExperimentOutcome | undefined, {
   if (annotation?.archivedAt !== undefined && !archived) return false
   if (tag !== '' && !annotation?.tags.includes(tag)) return false
   const said = [id, name, state, provenance, outcome?.slo, outcome?.text, annotation?.note, ...(annotation?.tags ?? [])]
-  const text = said.join(' ').toLowerCase()
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word))
+  return wordsFound(wordsOfField(words), said)
 }
 
 interface Filters {

@@ -1,5 +1,6 @@
 /** `tune list`: the experiments of a store, with what they came to. */
 import { sloText } from '../../../reports/format.ts'
+import { wordsFound } from '../../../reports/words-found.ts'
 import type { Annotation } from '../../../trials/annotation.ts'
 import type { ListedExperiment } from '../../../trials/store/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
@@ -43,11 +44,9 @@ const hasTags = (annotation: Annotation | undefined, tags: readonly string[] = [
   tags.every((tag) => annotation?.tags.includes(tag) === true)
 
 function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
-  if (words.length === 0) return true
   const { id, name, state, provenance, annotation } = record
-  const said = [id, name, state, provenance, outcomeSlo(outcome), outcomeText(outcome), annotation?.note ?? '', ...(annotation?.tags ?? [])]
-  const text = said.join(' ').toLowerCase()
-  return words.every((word) => text.includes(word.toLowerCase()))
+  const said = [id, name, state, provenance, outcomeSlo(outcome), outcomeText(outcome), annotation?.note, ...(annotation?.tags ?? [])]
+  return wordsFound(words, said)
 }
 
 function textOf(found: readonly Row[], stored: number): string[] {

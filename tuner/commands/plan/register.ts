@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { demandPatterns } from '../../../reports/plan/demand.ts'
 import { defaults } from '../../experiment/names.ts'
+import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
 import type { PlanFlags } from './run.ts'
 
 /** `tune plan`: replicas and money over time. */
 export function registerPlan(program: Command): void {
-  const collect = (value: string, before: readonly string[]) => [...before, value]
   program
     .command('plan')
     .description('capacity plan: replicas over time, SLO hours, cost per month, spares, break-even, what a fleet can take')
@@ -32,7 +32,7 @@ export function registerPlan(program: Command): void {
     .option('--reaction <time>', "age of the autoscaler's rate: scrapes and adapter, before the minute that it is a mean of", '30s')
     .option('--scale-down <time>', 'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)')
     .option('--min-replicas <n>', 'least replicas of any fleet; 0: an autoscaler takes the last one, too', '1')
-    .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', collect, [])
+    .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', severalTimes, [])
     .option(
       '--committed <price>',
       'of committed capacity: a part of on demand (63%), or $ an hour for each instance (default: of the price list)',

@@ -6,7 +6,6 @@ import { stringify } from 'yaml'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown } from '../../../reports/report/document/markdown.ts'
-import { latencyLog } from '../../../reports/report/latency-log.ts'
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
 import { type ReportInput, reportBlocks } from '../../../reports/report/report-blocks.ts'
 import { trialsCsv } from '../../../reports/report/trials-csv.ts'
@@ -40,7 +39,7 @@ const forms: Readonly<Record<string, (reopened: Reopened) => Promise<string>>> =
   '.html': async (reopened) => toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
   '.md': async (reopened) => toMarkdown(await reportBlocks(inputOf(reopened))),
   '.csv': async ({ trials, experiment, pricePerHour, label }) => trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
-  '.hlog': async ({ trials }) => latencyLog(trials),
+  '.hlog': async ({ trials }) => (await import('../../../reports/report/latency-log.ts')).latencyLog(trials),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
 }
 

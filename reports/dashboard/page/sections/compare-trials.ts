@@ -19,7 +19,7 @@ export function compareTrialsSection(app: App): Section {
   const body = h('div', {})
   const clear = () => {
     app.sideBySide.clear()
-    app.refresh()
+    app.showAgain()
   }
   const element = h(
     'section',

@@ -10,7 +10,7 @@ import { Ranker } from '../../ranking.ts'
 import type { AddressBar } from '../address-bar.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'
-import { fill, h } from '../dom.ts'
+import { fill, h, tagOf } from '../dom.ts'
 import { follow } from '../source.ts'
 import { type Side, sideBySide } from './compare-tables.ts'
 
@@ -112,7 +112,10 @@ export class CompareSection implements Section {
       ...left.map((e) => h('option', { attributes: { value: e.id } }, `${e.id} (${e.trials} trials, ${e.provenance})`)),
     )
     this.select.hidden = left.length === 0 || ids.length >= mostCompared
-    fill(this.chosen, ...ids.map((id) => removable(id, () => this.choose(ids.filter((one) => one !== id)))))
+    fill(
+      this.chosen,
+      ...ids.map((id) => tagOf(id, { label: `Compare no longer with ${id}`, remove: () => this.choose(ids.filter((one) => one !== id)) })),
+    )
   }
 
   private draw({ theme }: Shown): void {
@@ -141,15 +144,3 @@ function sideOf(one: Shown | Other, { whatIf }: Shown): Side[] {
   if ('recommendation' in one) return [one]
   return one.ranker ? [{ experiment: one.ranker.experiment, recommendation: one.ranker.recommend(one.trials, whatIf) }] : []
 }
-
-const removable = (id: string, remove: () => void): HTMLElement =>
-  h(
-    'span',
-    { class: 'tag' },
-    id,
-    h(
-      'button',
-      { class: 'quiet', attributes: { type: 'button', 'aria-label': `Compare no longer with ${id}` }, on: { click: remove } },
-      '×',
-    ),
-  )

@@ -2,6 +2,7 @@
 
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
+import { wordsFound, wordsOfField } from '../../../words-found.ts'
 import { mostSideBySide } from '../../address.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -48,12 +49,11 @@ function trialFilters(onChange: () => void): Filters {
   return {
     element: h('div', { class: 'filters' }, search, state, count),
     kept(rows) {
-      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
+      const words = wordsOfField(search.value)
       if (words.length === 0 && state.value === '') return rows
-      return rows.filter((r) => {
-        const text =
-          `${r.trial.number} ${r.label} ${kinds[r.kind]} ${r.outcome} ${r.annotation?.tags.join(' ') ?? ''} ${r.annotation?.note ?? ''}`.toLowerCase()
-        return (state.value === '' || r.kind === state.value) && words.every((w) => text.includes(w))
+      return rows.filter(({ trial, label, kind, outcome, annotation }) => {
+        const said = [String(trial.number), label, kinds[kind], outcome, ...(annotation?.tags ?? []), annotation?.note]
+        return (state.value === '' || kind === state.value) && wordsFound(words, said)
       })
     },
     tell(shown, all) {
@@ -185,7 +185,7 @@ class TrialTable {
     const change = () => {
       if (checked) sideBySide.delete(number)
       else sideBySide.add(number)
-      this.app.refresh()
+      this.app.showAgain()
     }
     return h('input', {
       attributes: {

@@ -1,0 +1,16 @@
+/** That an experiment is held by a process which may still run it. */
+import type { Owner, OwnerState } from './owner.ts'
+import { StoreError } from './store-error.ts'
+
+export const ownedElsewhere = (id: string, { owner, state }: { readonly owner: Owner; readonly state: OwnerState }): StoreError =>
+  state === 'unknown'
+    ? new StoreError(
+        'owned-elsewhere',
+        `experiment ${id} was started on ${owner.host} (process ${owner.pid}), and whether it still runs cannot be seen from here`,
+        `finish or interrupt it on ${owner.host}`,
+      )
+    : new StoreError(
+        'owned-elsewhere',
+        `experiment ${id} is being run by process ${owner.pid}`,
+        `wait for it, or stop it (kill ${owner.pid}) and try again`,
+      )
