@@ -31,6 +31,14 @@ describe('what all connections of a closed loop get together', () => {
     expect(allWaitingRps(atOnce, 2)).toBe(0)
   })
 
+  test('is no more than what each connection waits allows, where a single batch came after that', () => {
+    // Two batches of 13, each answered within a tenth of a millisecond, 80 ms apart: 162 a second.
+    const run = loop(13, 162, 60, 13)
+    expect(run.latencyMs.length).toBeGreaterThanOrEqual(26)
+    const oneSince = { ...run, sentMs: run.sentMs.slice(0, 26), latencyMs: run.latencyMs.slice(0, 26) }
+    expect(allWaitingRps(oneSince, 13)).toBeCloseTo(162, 0)
+  })
+
   test('counts no request that failed, and no answer that came after the window', () => {
     const run = loop(20, 2000, 5)
     const failing = { ...run, latencyMs: run.latencyMs.map((ms, i) => (i % 2 === 0 ? Number.NaN : ms)) }

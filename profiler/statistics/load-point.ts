@@ -1,4 +1,4 @@
-import { linearRegression } from 'simple-statistics'
+import { linearRegression, mean } from 'simple-statistics'
 import { byMetric } from '../latency-metrics.ts'
 import { countedRun, countWithin, keeps } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
@@ -128,15 +128,16 @@ export const untilLastRps = ({ latencyMs, elapsedS }: LoadRun): number =>
 /**
  * Answers per second of a closed loop while all its connections wait: the slope of the count of answers over time, by least squares, from when each connection had one to the
  * end of sending. A window starts with an empty server and its first answers take as long as any: a short one of many connections is mostly that.
+ * A batch is answered in one moment, and the slope over one is no rate: no loop gets more than its connections over the mean of their latencies (Little's law).
  * @returns 0 where too few came since to tell
  */
 export function allWaitingRps({ sentMs, latencyMs, stream, seconds }: LoadRun, connections: number): number {
   const tookMs = stream?.latenciesMs.e2e ?? latencyMs
-  const ends = sentMs.map((at, i) => at + tookMs[i]!).filter((at) => at <= 1000 * seconds)
-  const since = ends.sort().subarray(connections)
+  const answers = Array.from(tookMs, (ms, i) => ({ at: sentMs[i]! + ms, ms })).filter(({ at }) => at <= 1000 * seconds)
+  const since = answers.sort((a, b) => a.at - b.at).slice(connections)
   if (since.length < connections) return 0
-  const { m } = linearRegression(Array.from(since, (at, i) => [at / 1000, i]))
-  return Number.isFinite(m) ? m : 0
+  const { m } = linearRegression(since.map(({ at }, i) => [at / 1000, i]))
+  return Number.isFinite(m) ? Math.min(m, (1000 * connections) / mean(since.map(({ ms }) => ms))) : 0
 }
 
 /** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
