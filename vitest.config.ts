@@ -65,7 +65,10 @@ const measured = [
 const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']
 
 /** The page and the report in Chromium: `npm run test:browser`, a stage of its own. */
-const browser = ['tuner/dashboard/{accessibility,browser,experiments,screens,side-by-side}.test.ts', 'reports/report/browser.test.ts']
+const browser = [
+  'tuner/dashboard/{accessibility,browser,experiments,many-trials,screens,side-by-side}.test.ts',
+  'reports/report/browser.test.ts',
+]
 
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {

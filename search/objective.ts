@@ -337,6 +337,16 @@ export function capacityToBeatRps(objective: Objective, price: ReplicaPrice, bes
   return of(objective.kind).capacityAt?.(said(objective), price, bestCost)
 }
 
+/** What is known of a configuration, at another capacity; of what it has beside that nothing is taken along. */
+export const atCapacity = ({ idleMs, usage, metrics, pricePerHour, bundles }: Figures, capacityRps: number): Figures => ({
+  capacityRps,
+  idleMs,
+  usage,
+  metrics,
+  pricePerHour,
+  bundles,
+})
+
 /** Whether the 90 % intervals of two capacities leave it open which configuration costs less. Prices and idle latencies have none. */
 export function orderIsOpen(
   objective: Objective,
@@ -344,7 +354,7 @@ export function orderIsOpen(
   b: Figures & { readonly capacityCi90Rps: readonly [number, number] },
 ): boolean {
   if (learnsOf(objective) !== 'rate' || of(objective.kind).anySign) return false
-  const at = (c: Figures, capacityRps: number) => cost(objective, { ...c, capacityRps })
+  const at = (c: Figures, capacityRps: number) => cost(objective, atCapacity(c, capacityRps))
   return at(a, a.capacityCi90Rps[1]) <= at(b, b.capacityCi90Rps[0])
 }
 

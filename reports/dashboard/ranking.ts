@@ -10,11 +10,12 @@ import type { Configuration, Objective } from '../../search/types.ts'
 import { bundlesIn, type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { type Judged, judge, type View } from '../recommendation/judged.ts'
-import { type RecommendInput, recommend } from '../recommendation/recommend.ts'
+import { byRank, type Judged, judge, type View } from '../recommendation/judged.ts'
+import { type RecommendInput, recommend, recommendAmong } from '../recommendation/recommend.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import { Contenders } from './contenders.ts'
 import type { DashboardExperiment } from './data.ts'
+import { TrialGroups } from './trial-groups.ts'
 
 /** What a reader may change without new trials. */
 export interface WhatIf {
@@ -37,24 +38,19 @@ export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): b
 export class Ranker {
   readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
   readonly #labels = new WeakMap<Configuration, string>()
-  #prices = new WeakMap<Configuration, ReplicaPrice>()
-  #book?: PriceBook
+  #pricing?: { readonly book: PriceBook; readonly pricePerHour: View['pricePerHour'] }
+  readonly #groups = new TrialGroups()
   readonly #contenders = new Contenders()
 
   constructor(readonly experiment: DashboardExperiment) {}
 
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
   view({ slo, objective, prices, minQuality }: WhatIf): View {
-    if (prices !== this.#book) {
-      this.#book = prices
-      this.#prices = new WeakMap()
-    }
+    if (prices !== this.#pricing?.book) this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
     return {
       slo,
       objective,
-      pricePerHour: Object.assign((c: Configuration) => this.#price(c, prices).pricePerHour, {
-        bundles: (c: Configuration) => this.#price(c, prices).bundles,
-      }),
+      pricePerHour: this.#pricing.pricePerHour,
       label: (c) => this.label(c),
       ...(this.experiment.qualities && { quality: (c) => this.experiment.qualities?.[String(c.variant)], minQuality }),
       curve: (measurement, under) => this.#curve(measurement, under),
@@ -65,14 +61,36 @@ export class Ranker {
     return remembered(this.#labels, configuration, () => describeConfiguration(configuration, {}, this.experiment.ownGpus))
   }
 
-  #price(configuration: Configuration, book: PriceBook): ReplicaPrice {
-    return remembered(this.#prices, configuration, () => priceIn(configuration, book, this.experiment.ownGpus))
-  }
-
   /** The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no experiment to tell it by */
   recommend(trials: readonly FinishedTrial[], whatIf: WhatIf, measuredWith?: RecommendInput['measuredWith']): Recommendation {
+    return recommend({ ...this.#input(trials, whatIf), measuredWith })
+  }
+
+  /** The same, configuration by configuration: whoever asks can do something else in between. @param trials those of the last time, and perhaps more */
+  *recommending(trials: readonly FinishedTrial[], whatIf: WhatIf): Generator<undefined, Recommendation> {
+    const input = this.#input(trials, whatIf)
+    const all: Judged[] = []
+    for (const group of this.#groups.of(trials)) {
+      all.push(...judge(group.trials, input))
+      yield
+    }
+    all.sort(byRank)
+    yield
+    return recommendAmong(all, input)
+  }
+
+  /**
+   * The answer to a question of very many trials, in a moment: of the contenders alone, whose rivals and figures are right; all others are left out.
+   * @param trials those of the last time, and perhaps more
+   */
+  recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
+    const among = this.#contenders.among(this.#groups.of(trials), this.view(whatIf))
+    return { ...this.recommend(among, whatIf), trials: trials.length }
+  }
+
+  #input(trials: readonly FinishedTrial[], whatIf: WhatIf): RecommendInput {
     const { experiment } = this
-    return recommend({
+    return {
       ...this.view(whatIf),
       experimentId: experiment.id,
       provenance: experiment.provenance,
@@ -80,15 +98,8 @@ export class Ranker {
       trials,
       confirm: experiment.confirm,
       notices: experiment.notices,
-      measuredWith,
       ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
-    })
-  }
-
-  /** The answer to a question of very many trials, in a moment: of the contenders alone, whose rivals and figures are right; all others are left out. */
-  recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
-    const among = this.#contenders.among(trials, this.view(whatIf))
-    return { ...this.recommend(among, whatIf), trials: trials.length }
+    }
   }
 
   /** Some candidates with their measurements and load curves, in the order given. */
@@ -120,6 +131,13 @@ function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configu
     memory.set(configuration, value)
   }
   return value
+}
+
+/** By a price list; what a configuration costs is remembered. */
+function pricingBy(book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): View['pricePerHour'] {
+  const known = new WeakMap<Configuration, ReplicaPrice>()
+  const price = (c: Configuration) => remembered(known, c, () => priceIn(c, book, ownGpus))
+  return Object.assign((c: Configuration) => price(c).pricePerHour, { bundles: (c: Configuration) => price(c).bundles })
 }
 
 function priceIn(configuration: Configuration, book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): ReplicaPrice {

@@ -47,7 +47,7 @@ export interface Judged {
 export const judge = (trials: readonly FinishedTrial[], view: View): Judged[] =>
   standingsOf(trials)
     .map((standing) => judged(standing, view))
-    .sort((a, b) => byRank(a.candidate, b.candidate))
+    .sort(byRank)
 
 function judged({ trial, confirmations }: Standing, view: View): Judged {
   if (trial.state !== 'complete') return { trial, candidate: unserved(trial, whyNotServed(trial), view) }
@@ -170,7 +170,7 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
 }
 
 /** Feasible before infeasible, lower cost first; equal cost: the higher capacity, then the earlier trial. */
-function byRank(a: Candidate, b: Candidate): number {
+export function byRank({ candidate: a }: Judged, { candidate: b }: Judged): number {
   if (a.feasible !== b.feasible) return a.feasible ? -1 : 1
   if (a.cost !== b.cost) return a.cost - b.cost
   return b.capacityRps - a.capacityRps || a.trial - b.trial

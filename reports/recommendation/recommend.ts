@@ -31,8 +31,10 @@ export interface RecommendInput extends View {
 }
 
 /** Ranks what was measured and says what to take. The same trials can be asked under another SLO, objective or price list. */
-export function recommend(input: RecommendInput): Recommendation {
-  const all = judge(input.trials, input)
+export const recommend = (input: RecommendInput): Recommendation => recommendAmong(judge(input.trials, input), input)
+
+/** The same of what is judged already, best first. */
+export function recommendAmong(all: readonly Judged[], input: RecommendInput): Recommendation {
   const { slo, objective } = input
   const best = bestOf(all, objective)
   const conclusion = conclusionOf(input, best, all)

@@ -1,5 +1,5 @@
 /** What a further measurement could change, and which comes next: the race of those that may be the best. */
-import { capacityToBeatRps, cost, demandOf, type Objective, orderIsOpen, replicasFor } from '../../search/objective.ts'
+import { atCapacity, capacityToBeatRps, cost, demandOf, type Objective, orderIsOpen, replicasFor } from '../../search/objective.ts'
 import { candidatesOf } from './candidates.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
@@ -29,7 +29,7 @@ function shareOfDemand(capacityRps: number, objective: Objective): number {
 
 /** What its own metrics will be at another rate is best told by what they were. */
 const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number =>
-  cost(objective, { ...candidate, metrics: candidate.metrics ?? candidate.missed?.metrics, capacityRps })
+  cost(objective, { ...atCapacity(candidate, capacityRps), metrics: candidate.metrics ?? candidate.missed?.metrics })
 
 /** What a candidate is compared by with one that a second measurement held: its cost at the rate that it would be measured at again; Infinity where it is no rival. */
 export function costAgain(candidate: Candidate, objective: Objective): number {
@@ -56,6 +56,16 @@ export function openRivals(candidates: readonly Candidate[], best: Candidate, ob
   const couldBeat = (c: Candidate) => c.bound === 'upper' && c.capacityRps > 0 && cost(objective, c) < best.cost
   const better = rivals.filter((c) => isUnsettled(c, best, objective) || couldBeat(c))
   return { better, close: rivals.filter((c) => c.feasible && !better.includes(c) && orderIsOpen(objective, c, best)) }
+}
+
+const known = new WeakMap<Recommendation, OpenRivals>()
+
+/** The open rivals of what is recommended; several parts of a page ask. */
+export function openRivalsOf(recommendation: Recommendation): OpenRivals {
+  const { best, objective } = recommendation
+  const found = known.get(recommendation) ?? (best ? openRivals(candidatesOf(recommendation), best, objective) : { better: [], close: [] })
+  known.set(recommendation, found)
+  return found
 }
 
 /** What is to be measured again, and at which rates. */

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { unpackTrial } from '../../reports/dashboard/data.ts'
 import { asMeasured, Ranker } from '../../reports/dashboard/ranking.ts'
@@ -27,6 +28,25 @@ afterAll(async () => {
 
 const get = (url: string, headers: Record<string, string> = {}) =>
   dashboard.server.inject({ method: 'GET', url, headers: { host: '127.0.0.1:4455', ...headers } })
+
+describe('what a browser fetches', () => {
+  test.each(['/app.js', '/style.css'])('%s comes compressed to who takes it so, and not again while it is the same', async (url) => {
+    const whole = await get(url)
+    const small = await get(url, { 'accept-encoding': 'gzip' })
+    expect(small.headers['content-encoding']).toBe('gzip')
+    expect(gunzipSync(small.rawPayload).toString()).toBe(whole.body)
+    expect(small.rawPayload.length).toBeLessThan(whole.rawPayload.length / 2)
+    const { etag } = small.headers
+    const again = await get(url, { 'accept-encoding': 'gzip', 'if-none-match': String(etag) })
+    expect([again.statusCode, again.body]).toEqual([304, ''])
+    expect((await get(url, { 'if-none-match': '"of another version"' })).statusCode).toBe(200)
+  })
+
+  test('is asked for again where it may have changed, and trials are kept nowhere', async () => {
+    expect((await get('/app.js')).headers['cache-control']).toBe('no-cache')
+    expect((await get('/api/experiments')).headers['cache-control']).toBe('no-store')
+  })
+})
 
 describe('only its owner is answered', () => {
   test.each(['evil.example', 'evil.example:4455', '127.0.0.1.evil.example', 'localhost.evil.example:4455'])(

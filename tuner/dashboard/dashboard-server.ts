@@ -1,4 +1,6 @@
 /** The dashboard's server: loopback only; what it may write stands in edits.ts. */
+import compress from '@fastify/compress'
+import etag from '@fastify/etag'
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
@@ -37,8 +39,12 @@ export async function createDashboard(
   const watcher = new StoreWatcher(reader, around)
   const server = Fastify({ forceCloseConnections: true, exposeHeadRoutes: true, routerOptions: { maxParamLength: 200 } })
   guard(server, edits?.token)
+  await server.register(etag, { weak: true })
+  await server.register(compress)
   if (edits) addEdits(server, edits)
-  const file = (path: string, type: string, text: string) => server.get(path, (_, reply) => reply.type(`${type}; charset=utf-8`).send(text))
+  // Another version of the product may answer here next: a browser that has a file asks whether it is still the same.
+  const file = (path: string, type: string, text: string) =>
+    server.get(path, (_, reply) => reply.header('cache-control', 'no-cache').type(`${type}; charset=utf-8`).send(text))
   const missing = async (what: string, reply: FastifyReply) =>
     reply
       .code(404)

@@ -4,7 +4,7 @@ import { money as dollars, rate, times } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
-import { openRivals } from '../../recommendation/unsettled.ts'
+import { openRivalsOf } from '../../recommendation/unsettled.ts'
 import { deviceOf } from '../ranking.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
@@ -20,6 +20,10 @@ interface DecisionInput {
 
 /** Beyond this many, points are small and have neither intervals nor labels. */
 const many = 600
+/** Beyond this many, they are drawn in ECharts' large mode, all of a series in one style. */
+const large = 2_000
+/** Pixels of a point there: above 3 it would fill all as one path, which a canvas takes minutes for. */
+const dot = 3
 
 type Cost = (c: Candidate, capacityRps?: number) => number
 
@@ -60,22 +64,63 @@ export function decisionOption({ recommendation: r, bill, devices }: DecisionInp
     ...moneyFrame(scale, bill, devices, theme),
     series: [
       frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
-      ...devices.map((device, i) => ({
-        type: 'scatter',
-        id: `decide ${device}`,
-        name: device,
-        color: colour(i, theme),
-        symbol: symbol(i),
-        symbolSize: few ? 11 : 4,
-        data: served
-          .filter((c) => deviceOf(c.configuration) === device)
-          .map((c) => ({ value: at(c), itemStyle: markOf(c.status, colour(i, theme), theme) })),
-        z: 4,
-      })),
+      ...devices.flatMap((device, i) => {
+        const ofIt = served.filter((c) => deviceOf(c.configuration) === device)
+        return served.length > large ? dots(ofIt, device, at, colour(i, theme)) : [points(ofIt, device, i, { at, few, theme })]
+      }),
       ...(few ? [intervals(served, dollarsOf, scale.x, theme), crosses(served, at, theme), names(served, place, at, theme)] : []),
       ...(r.best ? story(r, r.best, at, theme) : []),
     ],
   }
+}
+
+function points(
+  ofIt: readonly Candidate[],
+  device: string,
+  i: number,
+  { at, few, theme }: { readonly at: (c: Candidate) => number[]; readonly few: boolean; readonly theme: Theme },
+): object {
+  return {
+    type: 'scatter',
+    id: `decide ${device}`,
+    name: device,
+    color: colour(i, theme),
+    symbol: symbol(i),
+    symbolSize: few ? 11 : 4,
+    data: ofIt.map((c) => ({ value: at(c), itemStyle: markOf(c.status, colour(i, theme), theme) })),
+    z: 4,
+  }
+}
+
+/** Very many of one device: full what can be relied on, pale what cannot. */
+function dots(ofIt: readonly Candidate[], device: string, at: (c: Candidate) => number[], color: string): object[] {
+  const relied = ({ status }: Candidate) => isConfirmed(status) || status === 'measured'
+  const kind = (id: string, some: readonly Candidate[], opacity: number) => ({
+    type: 'scatter',
+    id: `${id} ${device}`,
+    name: device,
+    color,
+    symbol: 'rect',
+    symbolSize: dot,
+    large: true,
+    largeThreshold: 1,
+    progressive: 0,
+    itemStyle: { opacity },
+    data: some.map(at),
+    z: 4,
+  })
+  return [
+    kind(
+      'decide',
+      ofIt.filter((c) => relied(c)),
+      0.7,
+    ),
+    kind(
+      'unsure',
+      ofIt.filter((c) => !relied(c)),
+      0.25,
+    ),
+  ]
 }
 
 /** All but the series of a chart of money against capacity. @param names in the legend */
@@ -220,7 +265,7 @@ function story(r: Recommendation, best: Candidate, at: (c: Candidate) => number[
     data: found.map(at),
     z: 6,
   })
-  const { better, close } = openRivals(candidatesOf(r), best, r.objective)
+  const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [

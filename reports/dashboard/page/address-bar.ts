@@ -2,8 +2,9 @@
 import { demandOf } from '../../../search/objective.ts'
 import { type Asked, addressOf, askedBy } from '../address.ts'
 import type { DashboardExperiment } from '../data.ts'
-import type { App, Section, Shown } from './app.ts'
+import type { App } from './app.ts'
 import { h } from './dom.ts'
+import type { Section, Shown } from './section.ts'
 
 /** A drag changes the question sixty times a second; browsers refuse so many addresses. */
 const pauseMs = 150

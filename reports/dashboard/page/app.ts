@@ -4,51 +4,22 @@ import { demandOf } from '../../../search/objective.ts'
 import type { Annotation, Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
-import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
 import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
+import { isPrinting } from './is-printing.ts'
+import { Paced } from './paced.ts'
+import type { Planning, Section, Shown } from './section.ts'
+import { SectionsShown } from './sections-shown.ts'
 
-/** What a section is given to show. */
-export interface Shown {
-  readonly experiment: DashboardExperiment
-  readonly trials: readonly FinishedTrial[]
-  readonly annotations: Annotations
-  readonly whatIf: WhatIf
-  readonly planning: Planning
-  /** The question is the experiment's own. */
-  readonly original: boolean
-  readonly recommendation: Recommendation
-  readonly candidates: readonly Candidate[]
-  readonly byTrial: ReadonlyMap<number, Candidate>
-  readonly ranker: Ranker
-  /** Devices in the order of the space. */
-  readonly devices: readonly string[]
-  readonly theme: Theme
-}
-
-/** Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a demand. */
-interface Planning {
-  readonly demandRps: number
-  readonly headroom: number
-  readonly assumed?: boolean
-}
-
-export interface Section {
-  readonly element: HTMLElement
-  /** It is told at once, where ranking everything takes longer: with the contenders alone. */
-  readonly atOnce?: true
-  update(shown: Shown): void
-}
-
-/** From so many trials on the contenders are ranked first, and everything when the reader pauses. */
+/** From so many trials on the contenders are ranked at once, and everything little by little when the reader pauses. */
 const manyTrials = 5_000
 
 /** An answer that takes longer waits for a pause of the drag. */
 const frameMs = 60
 const pauseMs = 160
-/** Ranking all of very many holds the page up for seconds. */
-const manyPauseMs = 600
+const manyPauseMs = 250
 
 export class App {
   shown?: Shown
@@ -57,7 +28,7 @@ export class App {
   readonly sideBySide = new Set<number>()
   /** Notes and tags may be written, experiments put away and deleted. */
   writable = false
-  readonly #sections: Section[] = []
+  readonly #sections = new SectionsShown()
   readonly #trials: FinishedTrial[] = []
   #annotations: Annotations = new Map()
   #experiment?: DashboardExperiment
@@ -70,13 +41,15 @@ export class App {
   #quickMs = 0
   /** A quick answer is about to be given. */
   #soon?: ReturnType<typeof setTimeout>
+  readonly #paced = new Paced()
   /** Trials are still arriving in bulk: rank seldom. */
   loading = true
+  #whenLoaded?: () => void
 
   constructor(readonly actions: { openTrial(number: number): void; readonly online: boolean }) {}
 
   add(...sections: Section[]): HTMLElement[] {
-    this.#sections.push(...sections)
+    this.#sections.add(sections)
     return sections.map((s) => s.element)
   }
 
@@ -118,9 +91,11 @@ export class App {
   }
 
   schedule(dragging = false): void {
+    // The first trials follow at once: a page that is drawn without them would hold them up.
+    if (this.loading && this.#trials.length === 0) return
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
     if (this.loading) this.#timer ??= setTimeout(() => this.refresh(), this.shown ? Math.max(300, 4 * this.#refreshMs) : 0)
-    else if (this.#trials.length >= manyTrials && this.shown) {
+    else if (this.#isMany && this.shown) {
       // The mouse has three quarters of the time.
       this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
     } else if (dragging && this.#refreshMs > frameMs) {
@@ -129,6 +104,17 @@ export class App {
       else if (this.#timer !== undefined) return
       this.#timer = setTimeout(() => this.refresh(), pauseMs)
     } else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
+  }
+
+  /** Everything has arrived. @param done once it is ranked and shown */
+  loaded(done: () => void): void {
+    this.loading = false
+    this.#whenLoaded = done
+    this.refresh()
+  }
+
+  get #isMany(): boolean {
+    return this.#trials.length >= manyTrials
   }
 
   #shownFor(recommendation: Recommendation, experiment: DashboardExperiment, ranker: Ranker, whatIf: WhatIf): Shown {
@@ -151,28 +137,42 @@ export class App {
     }
   }
 
-  /** What the contenders say, for the sections that tell it at once; then everything. */
+  /** What the contenders say, for the sections that tell it at once; then everything, for those that the reader sees. */
   #answerQuickly(): void {
     this.#soon = undefined
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     if (!experiment || !ranker || !whatIf) return
     performance.mark('quick')
-    const shown = this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf)
-    for (const section of this.#sections) if (section.atOnce) section.update(shown)
+    this.#sections.tellAtOnce(this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf))
     this.#quickMs = performance.measure('quick', 'quick').duration
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.refresh(), manyPauseMs)
+    if (this.loading) return
+    performance.mark('rank')
+    this.#paced.begin(
+      manyPauseMs,
+      () => ranker.recommending(this.#trials, whatIf),
+      (recommendation) => this.#show(recommendation, experiment, ranker, whatIf),
+    )
   }
 
-  /** Shows the same answer, with the notes and tags of now and the trials that are picked now: none of them changes a rank. */
+  /** Shows the same answer, with the notes and tags of now and the trials that are picked now, in the theme of now: none of them changes a rank. */
   showAgain(): void {
     // What is about to be ranked anew shows them then; the answer that stands is of an earlier question.
-    if (!this.shown || this.#timer !== undefined || this.#soon !== undefined || this.#frame !== 0) return
-    this.shown = { ...this.shown, annotations: this.#annotations }
-    for (const section of this.#sections) section.update(this.shown)
+    const soon = this.#timer !== undefined || this.#soon !== undefined || this.#frame !== 0 || this.#paced.isUnderWay
+    if (!this.shown || soon) return
+    this.#tell({ ...this.shown, annotations: this.#annotations, theme: currentTheme() })
   }
 
-  /** Ranks and shows. */
+  #tell(shown: Shown, done = () => {}): void {
+    this.shown = shown
+    if ((this.#isMany || this.loading) && !isPrinting()) {
+      this.#sections.tellLittleByLittle(shown, done)
+      return
+    }
+    this.#sections.tell(shown)
+    done()
+  }
+
+  /** Ranks and shows: what the contenders say of very many, before all of it. Paper waits for nothing. */
   refresh(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -180,16 +180,27 @@ export class App {
     this.#frame = 0
     clearTimeout(this.#soon)
     this.#soon = undefined
+    this.#paced.stop()
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     if (!experiment || !ranker || !whatIf) return
+    if (this.#isMany && !isPrinting()) {
+      this.#answerQuickly()
+      this.#refreshMs = this.#quickMs
+      return
+    }
     performance.mark('rank')
-    const recommendation = ranker.recommend(this.#trials, whatIf)
-    performance.measure('rank', 'rank')
-    this.shown = this.#shownFor(recommendation, experiment, ranker, whatIf)
-    performance.mark('show')
-    this.showAgain()
-    performance.measure('show', 'show')
+    this.#show(ranker.recommend(this.#trials, whatIf), experiment, ranker, whatIf)
     this.#refreshMs = performance.measure('refresh', 'rank').duration
+  }
+
+  #show(recommendation: Recommendation, experiment: DashboardExperiment, ranker: Ranker, whatIf: WhatIf): void {
+    performance.measure('rank', 'rank')
+    performance.mark('show')
+    this.#tell(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
+      performance.measure('show', 'show')
+      this.#whenLoaded?.()
+      this.#whenLoaded = undefined
+    })
   }
 }
 

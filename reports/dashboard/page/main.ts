@@ -1,10 +1,11 @@
 /** The page: sections in the order in which people ask, fed by a server or by a snapshot inside the page. */
 import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
 import { AddressBar } from './address-bar.ts'
-import { App, type Section } from './app.ts'
+import { App } from './app.ts'
 import { fill, h } from './dom.ts'
 import { showExperiments } from './experiments-list.ts'
 import { paperHead, printWell } from './print.ts'
+import type { Section } from './section.ts'
 import { annotationSection } from './sections/annotation-section.ts'
 import { capacitySection } from './sections/capacity.ts'
 import { CompareSection } from './sections/compare.ts'
@@ -80,7 +81,7 @@ const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement 
       ...sections.map(([id, text]) => h('a', { attributes: { href: `#${id}` } }, text)),
       app.actions.online && h('a', { attributes: { href: '/experiments' } }, 'All experiments'),
     ),
-    themeButton(() => app.refresh()),
+    themeButton(() => app.showAgain()),
   )
 
 /** How far the experiment is, here and in the page's title. */
@@ -125,12 +126,11 @@ async function followServer(app: App, choice: HTMLSelectElement, address: Addres
       },
       trials: (more) => app.addTrials(more),
       annotations: (all) => app.setAnnotations(all),
-      ready: () => {
-        app.loading = false
-        app.refresh()
-        openAskedTrial(app, address)
-        document.documentElement.dataset.ready = 'true'
-      },
+      ready: () =>
+        app.loaded(() => {
+          openAskedTrial(app, address)
+          document.documentElement.dataset.ready = 'true'
+        }),
       problem,
       connected: (up) => problem(up ? '' : 'The connection to the dashboard server is lost; trying again.'),
     })
@@ -174,7 +174,7 @@ function themeButton(changed: () => void): HTMLElement {
 }
 
 function redrawWithTheme(app: App): void {
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => app.refresh())
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => app.showAgain())
 }
 
 if (typeof document === 'undefined') serveEffects(self as unknown as Parameters<typeof serveEffects>[0])

@@ -1,14 +1,12 @@
 /** The page on paper: one A4 report under the question that is asked, with every chart drawn, wherever the reader had scrolled. */
 import { metricOf, wordsOf } from '../../../search/objective.ts'
 import { sloText } from '../../format.ts'
-import type { App, Section } from './app.ts'
+import type { App } from './app.ts'
 import { chartsOnPage } from './chart.ts'
 import { fill, h } from './dom.ts'
+import type { Section } from './section.ts'
 
 const root = () => document.documentElement
-
-/** Between the browser's `beforeprint` and `afterprint`: charts are light, tables whole, what is one click away stands open. */
-export const isPrinting = (): boolean => root().dataset.printing !== undefined
 
 /** Makes the page ready for paper before it is printed, and as it was after. */
 export function printWell(app: App): void {

@@ -3,7 +3,7 @@
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import { type Around, aroundOf } from '../around.ts'
 import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
-import { isPrinting } from './print.ts'
+import { isPrinting } from './is-printing.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]

@@ -1,9 +1,10 @@
 /** What people wrote beside the experiment, and the ways to put it away or to delete it. */
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { type AnnotationEditor, annotationEditor } from '../annotation-editor.ts'
-import type { App, Section } from '../app.ts'
+import type { App } from '../app.ts'
 import { fill, h } from '../dom.ts'
 import { experimentActions } from '../experiment-actions.ts'
+import type { Section } from '../section.ts'
 
 /** @param problem says what could not be done */
 export function annotationSection(app: App, problem: (message: string) => void): Section {

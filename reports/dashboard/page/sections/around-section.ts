@@ -5,9 +5,10 @@ import { rate } from '../../../format.ts'
 import type { Around } from '../../around.ts'
 import { mostLines, parallelOption, sliceOption, surfaceOption } from '../../charts/around-chart.ts'
 import { varyingOf } from '../../importance.ts'
-import type { App, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
+import type { Shown } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 /** What slices and surfaces go through: what is recommended, else what serves most. */

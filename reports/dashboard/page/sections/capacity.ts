@@ -4,9 +4,9 @@ import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { fleetFor, sensitivityOf } from '../../analysis.ts'
 import { billOption } from '../../charts/capacity-chart.ts'
-import type { Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 
 const compared = 3
 

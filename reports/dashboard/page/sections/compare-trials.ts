@@ -3,9 +3,10 @@ import { latency, money, rateInterval, significant, sloName } from '../../../for
 import type { Judged } from '../../../recommendation/judged.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
-import type { App, Section, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { type Child, fill, h, table } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 export function compareTrialsSection(app: App): Section {

@@ -4,9 +4,10 @@ import { rate } from '../../../format.ts'
 import { capacityText } from '../../../recommendation/words.ts'
 import { kneeOf } from '../../analysis.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
-import type { App, Section } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
+import type { Section } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 const drawn = 4

@@ -1,9 +1,10 @@
 /** Money against capacity: the chart to decide on. */
-import { openRivals } from '../../../recommendation/unsettled.ts'
+import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import { type Bill, billName, billsOf, decisionOption, decisionWords } from '../../charts/decision-chart.ts'
-import type { App, Section, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 export function decisionSection(app: App): Section {
@@ -55,7 +56,7 @@ function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
     return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration has served under this SLO: there is nothing to compare.'
-  const { better, close } = r.best ? openRivals(candidates, r.best, r.objective) : { better: [], close: [] }
+  const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
     'Lower is cheaper, to the right is more. Outlined: a second measurement held; full: measured once; hollow: not to be relied on; crossed: its second measurement missed.',

@@ -13,9 +13,10 @@ import { latencyRows, rateRows, type TokenFigures } from '../../../recommendatio
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import { annotationEditor } from '../annotation-editor.ts'
-import type { App, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
+import type { Shown } from '../section.ts'
 
 interface Details {
   readonly element: HTMLDialogElement

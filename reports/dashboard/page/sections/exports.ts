@@ -1,7 +1,7 @@
 /** What can be taken away: documents under the question that the page asks, and deployment specs. */
 import { trialsCsv } from '../../../report/trials-csv.ts'
-import type { Section, Shown } from '../app.ts'
 import { download, fill, h } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 
 /** @param online a server is there that writes documents and specs; a saved page can give its CSV alone. */
 export function exportsSection(online: boolean): Section {

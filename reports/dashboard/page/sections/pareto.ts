@@ -3,9 +3,10 @@
 import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
 import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto-chart.ts'
 import { deviceOf } from '../../ranking.ts'
-import type { App, Section, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'
 import { h } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 import { SloHandle } from './slo-handle.ts'
 
 const curvesDrawn = 14

@@ -2,9 +2,10 @@
 
 import { significant } from '../../../format.ts'
 import { timelineOption } from '../../charts/matters-chart.ts'
-import type { App, Section } from '../app.ts'
+import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { h } from '../dom.ts'
+import type { Section } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 /** Later ones are left out of the drawing: bars of less than a pixel say nothing. */

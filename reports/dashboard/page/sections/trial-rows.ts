@@ -5,7 +5,7 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
-import type { Shown } from '../app.ts'
+import type { Shown } from '../section.ts'
 
 export interface TrialRow {
   readonly trial: FinishedTrial

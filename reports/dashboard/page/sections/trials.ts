@@ -4,9 +4,10 @@ import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
 import { wordsFound, wordsOfField } from '../../../words-found.ts'
 import { mostSideBySide } from '../../address.ts'
-import type { App, Section, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
-import { isPrinting } from '../print.ts'
+import { isPrinting } from '../is-printing.ts'
+import type { Section, Shown } from '../section.ts'
 import { absent, columnsFor, kinds, rowsOf, type TrialColumn, type TrialRow } from './trial-rows.ts'
 
 const rowHeight = 32

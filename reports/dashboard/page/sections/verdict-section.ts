@@ -16,10 +16,10 @@ import {
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
 import { bindings, type Recommendation } from '../../../recommendation/types.ts'
-import { openRivals } from '../../../recommendation/unsettled.ts'
+import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
-import type { Section, Shown } from '../app.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 
 const provenanceWords = {
   measured: ['●', 'measured', 'on the hardware that is named'],
@@ -81,7 +81,7 @@ const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
   figures.map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))))
 
 /** What a decision hangs on: how sure the figure is, what was gained, what is still open. */
-function threeFacts({ recommendation: r, candidates }: Shown): Figure[] {
+function threeFacts({ recommendation: r }: Shown): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
   const start = r.defaultCandidate
@@ -95,11 +95,11 @@ function threeFacts({ recommendation: r, candidates }: Shown): Figure[] {
       : ['what limits it', bindings[r.binding.what], r.binding.evidence]
   const sure =
     c.capacityRps > 0 ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
-  return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r, candidates)]]
+  return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r)]]
 }
 
-function openFact(r: Recommendation, candidates: Shown['candidates']): [string, string] {
-  const { better, close } = r.best ? openRivals(candidates, r.best, r.objective) : { better: [], close: [] }
+function openFact(r: Recommendation): [string, string] {
+  const { better, close } = openRivalsOf(r)
   if (!r.best) return [certainty(r), r.confidence.statement]
   const [first] = better.length > 0 ? better : close
   if (!first) return ['no measured rival', r.confidence.statement]

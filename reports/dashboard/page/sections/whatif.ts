@@ -16,8 +16,9 @@ import {
 import type { PriceBook } from '../../../../trials/prices/book.ts'
 import { metricsRead } from '../../../recommendation/read-metrics.ts'
 import { withPrice } from '../../address.ts'
-import type { App, Section, Shown } from '../app.ts'
+import type { App } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
+import type { Section, Shown } from '../section.ts'
 
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
