@@ -151,8 +151,17 @@ describe('the probability that something better is left', () => {
     test('ends a search once six trials have brought nothing better, two where there is physics', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
       const stops = (problem: Problem) => order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
-      expect(stops(asked)).toEqual([false, false, false, false, false, false, true])
+      const roomy = { ...asked, space: line(Array.from({ length: 16 }, (_, i) => i + 1)) }
+      expect(stops(roomy)).toEqual([false, false, false, false, false, false, true])
       expect(stops({ ...asked, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
+    })
+
+    test('ends it sooner where hardly any are left: after as many without gain as those are', () => {
+      const order = [4, 3, 2, 1, 8].map(read)
+      expect(order.map((_, i) => assess(asked, order.slice(0, i + 1)).stop)).toEqual([false, false, false, false, true])
+      // Four without gain, five left.
+      const more = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) }
+      expect(assess(more, order).stop).toBe(false)
     })
 
     test('ends it at the risk that is taken, and not above', () => {

@@ -15,6 +15,8 @@ export interface StopOptions {
 const LEAST = [5, 6] as const
 /** The same where physics already knows the lie of the land. */
 const LEAST_WITH_PHYSICS = [2, 2] as const
+/** Of few that are left, as many trials without gain as those are enough, but not fewer than this. */
+const LEAST_OF_FEW = 2
 /** How surely the recommended trial must be the answer, among those that were tried too. */
 const SURE = 0.75
 
@@ -32,7 +34,8 @@ export function assessStop(
   // Nothing left: no doubt counts.
   const left = untried(problem, taken, rng.fork('stop candidates')).configurations
   if (left.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
-  const [least, withoutGain] = problem.priorLogRate ? LEAST_WITH_PHYSICS : LEAST
+  const [least, usual] = problem.priorLogRate ? LEAST_WITH_PHYSICS : LEAST
+  const withoutGain = Math.min(usual, Math.max(LEAST_OF_FEW, left.length))
   const answer =
     observations.length < least
       ? undefined

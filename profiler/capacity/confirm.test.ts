@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { caseNamed } from '../testing/simple-servers.ts'
-import type { Load, LoadGenerator, LoadRun, VirtualServer } from '../types.ts'
+import type { Load, LoadGenerator, LoadPoint, LoadRun, Phase, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { confirmCapacity } from './confirm.ts'
 
@@ -47,6 +47,21 @@ describe('a confirmation', () => {
     const found = await confirm(server, 100)
     expect(found).toMatchObject({ held: false, outcome: 'budget', capacityRps: 0, known: 'bound above' })
     expect(found.capacityCi90Rps).toEqual([0, 10])
+  })
+
+  test.each([
+    [100, 1],
+    [3_000, 2 / 3],
+    [9_000, 1 / 3],
+  ])('at %d a second warms up for windows of %f s', async (rateRps, windowS) => {
+    const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 0.05 })
+    const windows: number[] = []
+    const onStep = ({ load }: LoadPoint, phase: Phase) => {
+      if (phase === 'warm-up' && load.kind === 'open') windows.push(load.durationS)
+    }
+    await confirmCapacity({ target: { kind: 'virtual', server }, slo, rateRps, signal, onStep })
+    expect(windows.length).toBeGreaterThanOrEqual(2)
+    for (const each of windows) expect(each).toBeCloseTo(windowS, 9)
   })
 
   test('is not lost to one pause, which it tells', async () => {

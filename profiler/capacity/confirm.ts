@@ -44,6 +44,9 @@ export interface Confirmation extends Measurement {
 /** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
+/** A window of the warm-up is shorter where so many requests come sooner, down to a third: servers get warm by their number. */
+const warmingRequests = 2000
+const leastOfWarmUp = 1 / 3
 const mostAtOnce = 128
 const warmUpSeeds = 9000
 /** Looks at a rate in its time; each window has at least so many requests. */
@@ -167,12 +170,13 @@ class ConfirmationUnderWay {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options
     const atOnce = Math.min(mostAtOnce, Math.round((rateRps * unloaded.p50Ms) / 1000))
+    const durationS = Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) * warmUpShare * seconds
     if (unloaded.stream === undefined && atOnce > 2)
-      await untilNoFaster(mostWarmUps, async () => (await session.closed(atOnce, 0.5 * warmUpShare * seconds, 'warm-up', false)).run)
+      await untilNoFaster(mostWarmUps, async () => (await session.closed(atOnce, 0.5 * durationS, 'warm-up', false)).run)
     // A warm-up may miss the SLO for a while: that is what it is for.
-    const cut = cutAfter(slo, 0.3 * rateRps * warmUpShare * seconds + 20)
+    const cut = cutAfter(slo, 0.3 * rateRps * durationS + 20)
     await untilNoFaster(mostWarmUps, async (round) => {
-      const load = { kind: 'open', rateRps, durationS: warmUpShare * seconds, arrivals, seed: seed + warmUpSeeds + round, cut } as const
+      const load = { kind: 'open', rateRps, durationS, arrivals, seed: seed + warmUpSeeds + round, cut } as const
       const { run } = await session.play(load, 'warm-up', false)
       if (run.cutMs !== undefined) await session.settle(unloaded)
       return run

@@ -34,6 +34,15 @@ describe('the next heat', () => {
     expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({ candidate: { trial: 3 }, leastRps: expect.closeTo(180, 9) })
   })
 
+  test('is not worth it for what is within the tolerance of one that was confirmed, however many may be', () => {
+    const within = (trial: RecommendInput['trials'][number]) => nextHeat(given(...confirmed, trial), () => false, 0.05)
+    // Confirmed at 90 for the price of 1: at 90 % of 209 the rival is 4.3 % cheaper, at 90 % of 212 5.7 %.
+    expect(within(tried(3, B, 209))).toBeUndefined()
+    expect(within(tried(3, B, 212))).toMatchObject({ candidate: { trial: 3 } })
+    // Nothing is confirmed yet: whatever leads is measured.
+    expect(nextHeat(given(tried(1, A, 100), tried(3, B, 209)), () => false, 0.05)).toMatchObject({ candidate: { trial: 3 } })
+  })
+
   test('is not of a rival that was measured again and held', () => {
     expect(next(...confirmed, tried(3, B, 205), again(4, B, [[185, 34]]))).toBeUndefined()
   })

@@ -82,8 +82,9 @@ interface Heat {
  * The next heat of the race: of all that may be the best, confirmed ones at the rate that held, others at the rate they are measured at next, the one
  * that costs least there. Undefined once that is confirmed. One that misses is measured only as far down as it leads, then the next has its turn. One
  * that is out unrefuted keeps its place: only what could be recommended before it is worth a heat.
+ * @param tolerance what else could be gained beyond one that is confirmed already, 0.05 = 5 %, without being worth a heat
  */
-export function nextHeat(recommendation: Recommendation, isOut: (candidate: Candidate) => boolean): Heat | undefined {
+export function nextHeat(recommendation: Recommendation, isOut: (candidate: Candidate) => boolean, tolerance = 0): Heat | undefined {
   const { objective } = recommendation
   const runners = candidatesOf(recommendation)
     .flatMap((candidate) => {
@@ -98,6 +99,8 @@ export function nextHeat(recommendation: Recommendation, isOut: (candidate: Cand
   const least = runners[0]?.cost ?? 0
   const [first, second] = runners.filter(({ out }) => !out)
   if (first === undefined || first.done || first.cost > least + confirmationMargin * Math.abs(least)) return undefined
+  const confirmed = runners.find(({ done }) => done)
+  if (confirmed && confirmed.cost - first.cost <= tolerance * Math.abs(confirmed.cost)) return undefined
   const { candidate, rateRps } = first
   const leastRps = capacityToBeatRps(objective, candidate, second?.cost)
   const leastProvenRps = Math.min(rateRps, Math.max(leastProven * rateRps, shareOfDemand(rateRps, objective)))

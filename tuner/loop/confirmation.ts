@@ -32,7 +32,8 @@ export async function confirmAsNeeded(
   const tries = new Map<string, number>()
   for (let heat = 1; heat <= mostHeats; heat++) {
     const recommendation = parts.recommend(log.trials, undefined)
-    const next = nextHeat(recommendation, ({ configuration }) => (tries.get(configurationKey(configuration)) ?? 0) >= maxTries)
+    const isOut = ({ configuration }: Candidate) => (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
+    const next = nextHeat(recommendation, isOut, experiment.stop.tolerance)
     if (!next) return
     const key = configurationKey(next.candidate.configuration)
     tries.set(key, (tries.get(key) ?? 0) + 1)
