@@ -45,13 +45,19 @@ describe('what another trial is expected to gain', () => {
     // Less than the tolerance is no gain to wait for.
     expect(gain([read(1, 100), read(2, 104), read(3, 101)])).toBeGreaterThan(0)
     expect(gain([read(1, 100), read(2, 106), read(3, 101)])).toBeUndefined()
-    const seven: Problem = {
+    const uninformed = (values: number): Problem => ({
       ...asked,
-      space: { ...asked.space, parameters: [{ ...asked.space.parameters[0]!, values: [1, 2, 3, 4, 5, 6, 7, 8] }] as never },
-    }
+      space: {
+        ...asked.space,
+        parameters: [{ ...asked.space.parameters[0]!, values: Array.from({ length: values }, (_, i) => i + 1) }] as never,
+      },
+      priorLogRate: undefined,
+    })
     const order = [110, 100, 104, 101, 107, 99, 103].map((value, i) => read(i + 1, value))
-    expect(gain(order, { ...seven, priorLogRate: undefined })).toBeGreaterThan(0)
-    expect(gain(order.slice(0, 6), { ...seven, priorLogRate: undefined })).toBeUndefined()
+    expect(gain(order, uninformed(16))).toBeGreaterThan(0)
+    expect(gain(order.slice(0, 6), uninformed(16))).toBeUndefined()
+    // Five brought nothing, and two are left.
+    expect(gain(order.slice(0, 6), uninformed(8))).toBeGreaterThan(0)
   })
 
   test('is more where readings came out otherwise than foretold', () => {

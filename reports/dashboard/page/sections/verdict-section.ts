@@ -61,7 +61,7 @@ export function verdictSection(): Section {
       fill(
         facts,
         provenanceBadge(r.provenance),
-        ` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length} trial${trials.length === 1 ? '' : 's'}`,
+        ` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length.toLocaleString('en-US')} trial${trials.length === 1 ? '' : 's'}`,
         !original && h('strong', { class: 'asked' }, ' · what if: re-ranked from the measured load curves, no new trials'),
       )
       fill(three, ...figureElements(threeFacts(shown)))
