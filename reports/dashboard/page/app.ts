@@ -42,6 +42,8 @@ export class App {
   /** A quick answer is about to be given. */
   #soon?: ReturnType<typeof setTimeout>
   readonly #paced = new Paced()
+  /** Trials, while all before them were being ranked. */
+  #moreCame = false
   /** Trials are still arriving in bulk: rank seldom. */
   loading = true
   #whenLoaded?: () => void
@@ -63,7 +65,9 @@ export class App {
 
   addTrials(trials: readonly FinishedTrial[]): void {
     for (const trial of trials) this.#trials.push(trial)
-    this.schedule()
+    // A ranking of very many that every new trial began anew would never end.
+    if (this.#paced.isUnderWay) this.#moreCame = true
+    else this.schedule()
   }
 
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
@@ -200,6 +204,8 @@ export class App {
       performance.measure('show', 'show')
       this.#whenLoaded?.()
       this.#whenLoaded = undefined
+      if (this.#moreCame) this.schedule()
+      this.#moreCame = false
     })
   }
 }
