@@ -10,7 +10,7 @@ import { metricEntries } from './metric-settings.ts'
 import { sendEntries } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
-import { promptEntries } from './prompt-settings.ts'
+import { limitEntries, promptEntries } from './prompt-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
 import { variantEntries } from './variant-settings.ts'
@@ -32,7 +32,7 @@ export function documentOf(
     slo: {
       percentile: formatPercentile(slo.percentile),
       limit: slo.limits ? undefined : formatDuration(slo.limitMs),
-      ...Object.fromEntries((slo.limits ?? []).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)])),
+      ...limitEntries(slo, undefined),
       errorRate: formatShare(slo.maxErrorRate),
       metric: slo.metric,
     },
@@ -58,7 +58,7 @@ export function documentOf(
       arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: {
         ...payloadEntries(load.payload),
-        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, lengthsPath)),
+        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, slo, lengthsPath)),
       },
       warmUp:
         load.warmUp &&
