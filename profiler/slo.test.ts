@@ -308,7 +308,7 @@ describe('classes of requests', () => {
   })
 
   test('are named with their limits', () => {
-    expect([own, shared].map(sloName)).toEqual(['p90 of TTFT and TPOT of each class', 'TTFT p90 of each class'])
+    expect([own, shared].map(sloName)).toEqual(['p90 of each class', 'TTFT p90 of each class'])
     expect(sloText(own)).toBe(
       'chat: TTFT <= 300 ms and TPOT <= 30 ms, summary: TTFT <= 2000 ms, batch: TTFT <= 2000 ms, each for 90 % of its requests',
     )

@@ -157,7 +157,7 @@ export const percentileName = (percentile: number): string => `p${Number((percen
 export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
   const each = classes ? ' of each class' : ''
-  if (limits !== undefined) return `${p} of ${titlesOf(limits)}${each}`
+  if (limits !== undefined) return `${p}${each || ` of ${titlesOf(limits)}`}`
   return metric === undefined ? `${p}${each}` : `${latencyMetrics[metric].title} ${p}${each}`
 }
 

@@ -34,6 +34,6 @@ test('a step under several limits says each of them, and the tokens of its strea
   const own = { ...slo, limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const] }
   const ofClasses = { ...point, sloMs: 270, stream: { ...stream, classes } }
   expect(stepLine(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
-    'p99 of TTFT and TPOT of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
+    'p99 of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
   )
 })
