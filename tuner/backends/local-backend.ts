@@ -1,6 +1,7 @@
 /** Predictors as processes of this machine. */
 import { join } from 'node:path'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
+import { reconfigured } from '../../trials/launchers/local/reconfigured.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -30,7 +31,7 @@ export function localBackend(
   }
 }
 
-/** Triton loads models while it runs: one of its processes serves trial after trial. */
+/** Triton loads models while it runs, and a server of the user's own may take values so: one of its processes serves trial after trial. */
 function launcherOf(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
@@ -44,6 +45,10 @@ function launcherOf(
   const { gpus: ownGpus } = experiment.own
   const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
   const triton = template.kind === 'command' && template.server?.kind === 'triton'
-  const launcher = triton ? createTritonLauncher(local, { template, parameters, protocol, payload }) : local
-  return answersChecked(launcher, experiment, template, runDirectory)
+  const started = triton
+    ? createTritonLauncher(local, { template, parameters, protocol, payload })
+    : template.kind === 'command'
+      ? reconfigured(local, { template, parameters, protocol, payload })
+      : local
+  return answersChecked(started, experiment, template, runDirectory)
 }

@@ -131,7 +131,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     return compact({ kind, ...where, protocol, path, signature, healthPath, body, contentType, form, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
-  const { env, envNames, argFormat, prepare, cwd } = predictor
+  const { env, envNames, argFormat, prepare, reconfigure, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
   return compact({
@@ -148,6 +148,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
       inputs: prepare.inputs,
       timeout: prepare.timeoutS === undefined ? undefined : formatDuration(prepare.timeoutS * 1000),
     },
+    reconfigure: reconfigure && [...reconfigure],
     cwd,
     protocol,
     path,

@@ -8,6 +8,7 @@ import type { Configuration, Problem, StopAssessment, Suggestion } from '../../s
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
+import { trialSeconds } from './launch-cost.ts'
 import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
@@ -151,7 +152,8 @@ export class Search {
       return this.#requestOf({ configuration, predicted, why: `trial ${again.number} again: its reading is hard to believe` }, purpose)
     }
     const busy = [...this.#pending.values(), ...doubted].map(({ configuration }) => configuration)
-    const suggestion = sampler.suggest(problem, this.#log.observations(), [...busy, ...this.#givenUp], rng)
+    const seconds = trialSeconds(this.#log.trials, this.#parts.backend.launcher.changesRunning)
+    const suggestion = sampler.suggest(problem, this.#log.observations(), [...busy, ...this.#givenUp], rng, seconds)
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
     return suggestion && this.#requestOf(suggestion)
   }
