@@ -10,6 +10,8 @@ export interface TrialTask {
   readonly capacityToBeatRps?: number
   /** What is believed of it beforehand: where to look first. A wrong belief costs time and changes no figure. */
   readonly expectedRps?: number
+  /** Requests that warm its kind of server, by what other trials of it showed. */
+  readonly warmUpRequests?: number
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the time under load allows. */
   readonly precision?: number
 }

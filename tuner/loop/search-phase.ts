@@ -14,7 +14,7 @@ import type { LoopParts } from './parts.ts'
 import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
-import { taskOf } from './trial-task.ts'
+import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
 import { Turns } from './turns.ts'
 import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
@@ -211,7 +211,8 @@ export class Search {
     const best = this.#best()
     const expected = expectation?.(configuration)
     const { tolerance } = stop
-    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance })
+    const warmUpRequests = warmUpRequestsFor(configuration, problem.space, this.#log.trials)
+    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance, warmUpRequests })
     const done = runTrial(
       backend,
       task,
