@@ -8,6 +8,7 @@ import type { Configuration, Problem, StopAssessment, Suggestion } from '../../s
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
+import { LaunchAhead } from './launch-ahead.ts'
 import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
@@ -27,6 +28,8 @@ const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
 interface Pending {
   readonly configuration: Configuration
   readonly done: Promise<FinishedTrial>
+  /** It serves, and is measured. */
+  ready: boolean
 }
 
 type Best = ReturnType<LoopParts['recommend']>['best']
@@ -53,6 +56,9 @@ export class Search {
   #known: { readonly trials: number; readonly problem: Problem } | undefined
   /** Number of the trial that was announced as the best. */
   #announced: number | undefined
+  #told: () => void = () => undefined
+  /** What is started while another trial is measured, until its turn. */
+  #ahead: LaunchAhead | undefined
   /** Once the search itself has ended. */
   #ending: Ending | undefined
 
@@ -83,17 +89,20 @@ export class Search {
       }
       if (this.#pending.size === 0) {
         this.#ending ??= this.#whyStop() ?? spaceExhausted(this.#log)
+        await this.#dropAhead()
         const last = this.#afterwards(this.#ending)
         if (!last) return withUnplaced(this.#ending, this.#log.fresh)
         this.#start(last)
       }
-      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed])
+      this.#startAhead()
+      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextReady()])
     }
   }
 
   /** Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it. */
   async abandon(error: unknown): Promise<number> {
     this.#fault.abort(error)
+    await this.#dropAhead()
     const settled = await Promise.allSettled([...this.#pending.values()].map(({ done }) => done))
     return settled.filter(({ status }) => status === 'fulfilled').length
   }
@@ -134,9 +143,9 @@ export class Search {
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }
 
-  /** What must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
+  /** What was started ahead, what must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
   #next(): TrialRequest | undefined {
-    const { sampler, rng } = this.#parts
+    if (this.#ahead) return this.#ahead.request
     const problem = this.#problem()
     const retry = this.#retries.shift()
     if (retry) return { ...retry, number: this.#log.nextNumber() }
@@ -150,10 +159,49 @@ export class Search {
       const { configuration, predicted, purpose } = again
       return this.#requestOf({ configuration, predicted, why: `trial ${again.number} again: its reading is hard to believe` }, purpose)
     }
-    const busy = [...this.#pending.values(), ...doubted].map(({ configuration }) => configuration)
-    const suggestion = sampler.suggest(problem, this.#log.observations(), [...busy, ...this.#givenUp], rng)
+    const suggestion = this.#suggestion()
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
     return suggestion && this.#requestOf(suggestion)
+  }
+
+  #suggestion(): Suggestion | undefined {
+    const { sampler, rng } = this.#parts
+    const busy = [...this.#pending.values(), ...this.#doubted()].map(({ configuration }) => configuration)
+    return sampler.suggest(this.#problem(), this.#log.observations(), [...busy, ...this.#givenUp], rng)
+  }
+
+  /**
+   * While the last of the trials that may run together is measured, the next one's server starts beside it, where the backend has room for that: what it chooses has yet
+   * to learn from those that run. Not what must be tried again or has a turn of its own, and not beside trials that are foretold to be the last.
+   */
+  #startAhead(): void {
+    const { launchesBeside, launcher } = this.#parts.backend
+    if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop()) return
+    if (![...this.#pending.values()].every(({ ready }) => ready)) return
+    if (this.#retries.length > 0 || this.#doubted().length > 0) return
+    if (this.#assessment && (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size) return
+    const suggestion = this.#suggestion()
+    const running = [...this.#pending.values()].map(({ configuration }) => configuration)
+    if (!suggestion || !launchesBeside(running, suggestion.configuration)) return
+    this.#ahead = new LaunchAhead(
+      launcher,
+      { ...this.#requestOf(suggestion), launchedMs: this.#parts.now() },
+      AbortSignal.any([this.#signal, this.#fault.signal]),
+    )
+  }
+
+  /** Resolves when another trial serves. */
+  #nextReady(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#told = resolve
+    })
+  }
+
+  async #dropAhead(): Promise<void> {
+    const ahead = this.#ahead
+    this.#ahead = undefined
+    await ahead?.drop()
+    if (ahead) this.#log.giveBack(ahead.request.number)
   }
 
   /** After the search: the yardstick, which no decision waited for. */
@@ -203,6 +251,8 @@ export class Search {
   #start(request: TrialRequest): void {
     const { number, configuration, purpose, predicted } = request
     this.#turns.start(number)
+    const ahead = this.#ahead?.request === request ? this.#ahead : undefined
+    if (ahead) this.#ahead = undefined
     const { backend, label, problem, expectation, now } = this.#parts
     const { objective, slo, stop } = this.#experiment
     const price = priceOf(problem.pricePerHour, configuration)
@@ -214,12 +264,16 @@ export class Search {
     const warmUpRequests = warmUpRequestsFor(configuration, problem.space, this.#log.trials)
     const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance, warmUpRequests })
     const done = runTrial(
-      backend,
+      { launcher: ahead?.launcher ?? backend.launcher, measure: backend.measure },
       task,
       { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
       {
         now,
-        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready }),
+        onReady: (ready) => {
+          this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) })
+          this.#pending.get(number)!.ready = true
+          this.#told()
+        },
         onStep: (point, phase) => this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase }),
         onWaiting: (what) => this.#waits(number, what),
         turn: (signal) => this.#turns.take(number, signal),
@@ -228,7 +282,7 @@ export class Search {
     ).then((trial) => this.#record(trial, request))
     // The loop takes up the first rejection; this keeps those of the other trials from being unhandled.
     done.catch(() => undefined)
-    this.#pending.set(number, { configuration, done })
+    this.#pending.set(number, { configuration, done, ready: false })
   }
 
   #waits(number: number, what: string): void {
