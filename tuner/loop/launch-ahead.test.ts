@@ -8,6 +8,7 @@ import {
   fakeLauncher,
   fakeParts,
   fakePredictor,
+  loadPoint,
   measurement,
   orderedSampler,
 } from '../testing/fakes.ts'
@@ -32,8 +33,9 @@ function traced(overrides: Partial<FakeOverrides> & { beside?: boolean; fail?: (
     if (error) throw error
     return fakePredictor({ isolation: String(batch), stop: async () => void said.push(`stop ${batch}`) })
   })
-  const load = async ({ isolation }: Pick<Predictor, 'isolation'>) => {
+  const load: FakeOverrides['load'] = async ({ isolation }, { onStep }) => {
     said.push(`measure ${isolation}`)
+    onStep(loadPoint(1, 1), 'warm-up')
     await new Promise((resolve) => setImmediate(resolve))
     said.push(`measured ${isolation}`)
     return measurement(100 * Number(isolation))
@@ -104,8 +106,10 @@ test('one that found no place beside another is started in its turn; one that ca
 
 test('an interrupt stops it too, and a sampler that breaks is no fault of the trial that runs', async () => {
   const interrupt = new AbortController()
-  const hanging: FakeOverrides['load'] = (_predictor, _options, signal) =>
-    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  const hanging: FakeOverrides['load'] = (_predictor, { onStep }, signal) => {
+    onStep(loadPoint(1, 1), 'warm-up')
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  }
   const interrupted = traced({ load: hanging })
   const ended = interrupted.run(9, interrupt.signal)
   await new Promise((resolve) => setImmediate(resolve))

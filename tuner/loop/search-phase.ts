@@ -28,8 +28,8 @@ const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
 interface Pending {
   readonly configuration: Configuration
   readonly done: Promise<FinishedTrial>
-  /** It serves, and is measured. */
-  ready: boolean
+  /** The load has begun: where it comes from a place of its own, it has that too. */
+  underLoad: boolean
 }
 
 type Best = ReturnType<LoopParts['recommend']>['best']
@@ -95,15 +95,15 @@ export class Search {
         this.#start(last)
       }
       this.#startAhead()
-      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextReady()])
+      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextUnderLoad()])
     }
   }
 
   /** Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it. */
   async abandon(error: unknown): Promise<number> {
     this.#fault.abort(error)
-    await this.#dropAhead()
-    const settled = await Promise.allSettled([...this.#pending.values()].map(({ done }) => done))
+    const running = [...this.#pending.values()].map(({ done }) => done)
+    const [settled] = await Promise.all([Promise.allSettled(running), this.#dropAhead()])
     return settled.filter(({ status }) => status === 'fulfilled').length
   }
 
@@ -177,7 +177,7 @@ export class Search {
   #startAhead(): void {
     const { launchesBeside, launcher } = this.#parts.backend
     if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop()) return
-    if (![...this.#pending.values()].every(({ ready }) => ready)) return
+    if (![...this.#pending.values()].every(({ underLoad }) => underLoad)) return
     if (this.#retries.length > 0 || this.#doubted().length > 0) return
     if (this.#assessment && (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size) return
     const suggestion = this.#suggestion()
@@ -190,8 +190,15 @@ export class Search {
     )
   }
 
-  /** Resolves when another trial serves. */
-  #nextReady(): Promise<void> {
+  #underLoad(number: number): void {
+    const trial = this.#pending.get(number)
+    if (!trial || trial.underLoad) return
+    trial.underLoad = true
+    this.#told()
+  }
+
+  /** Resolves when another trial has come under load. */
+  #nextUnderLoad(): Promise<void> {
     return new Promise((resolve) => {
       this.#told = resolve
     })
@@ -269,12 +276,11 @@ export class Search {
       { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
       {
         now,
-        onReady: (ready) => {
-          this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) })
-          this.#pending.get(number)!.ready = true
-          this.#told()
+        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) }),
+        onStep: (point, phase) => {
+          this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase })
+          this.#underLoad(number)
         },
-        onStep: (point, phase) => this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase }),
         onWaiting: (what) => this.#waits(number, what),
         turn: (signal) => this.#turns.take(number, signal),
       },
@@ -282,7 +288,7 @@ export class Search {
     ).then((trial) => this.#record(trial, request))
     // The loop takes up the first rejection; this keeps those of the other trials from being unhandled.
     done.catch(() => undefined)
-    this.#pending.set(number, { configuration, done, ready: false })
+    this.#pending.set(number, { configuration, done, underLoad: false })
   }
 
   #waits(number: number, what: string): void {
