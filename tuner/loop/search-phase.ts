@@ -135,10 +135,10 @@ export class Search {
     return this.#experiment.budget.maxTrials > 1 && this.#yardstickDue() ? 1 : 0
   }
 
-  #trialsLeft({ stop, expectedGain }: StopAssessment): number | undefined {
+  #trialsLeft({ stop, outlook }: StopAssessment): number | undefined {
     const worth = this.#worth()
-    if (!stop && (expectedGain === undefined || worth === undefined)) return undefined
-    const left = stop ? 0 : trialsUntilIdle(expectedGain!, worth!.leastGain)
+    if (!stop && (outlook === undefined || worth === undefined)) return undefined
+    const left = stop ? 0 : Math.max(outlook!.trialsAtLeast, trialsUntilIdle(outlook!.gain, worth!.leastGain))
     const room = this.#experiment.budget.maxTrials - this.#log.counted
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }
