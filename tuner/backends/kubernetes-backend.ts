@@ -106,8 +106,6 @@ async function openOn(
       ...(usageSource ? [] : [usageUnknown]),
       `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${throughWords(throughOf(kubernetes))}`,
     ],
-    // What finds no place beside those that are measured is started in its turn.
-    launchesBeside: () => true,
     ...(here ?? loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
     close,
   }
@@ -154,8 +152,7 @@ function launcherOptionsOf(
     reach: kubernetes.loadFrom === 'here' || (inCluster && kubernetes.mesh === undefined) ? 'direct' : 'port-forward',
     through: throughOf(kubernetes),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
-    // It may have been started beside the trial before.
-    podDeadlineS: startS + readyS + loadDeadlineS(load.trialSeconds) + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
+    podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {
       patience: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },
