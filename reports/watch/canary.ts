@@ -21,7 +21,7 @@ export interface CanaryQuestion {
 }
 
 /** Of all probes so far, in their order, what the SLO counts, ms; NaN where none was answered. */
-export interface Probed {
+interface Probed {
   readonly latencyMs: readonly number[]
   readonly seconds: number
 }

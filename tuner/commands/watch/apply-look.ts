@@ -17,6 +17,8 @@ interface Watch {
   readonly name: string
   readonly windowS: number
   readonly flags: WatchFlags
+  /** Seconds since 1970. */
+  readonly nowS: () => number
 }
 
 /** A change that is proposed, by canary; told, and kept where it holds. */
@@ -36,8 +38,8 @@ export async function applyProposed(
 
 /** What a process that was killed had under way is finished first; without --apply it is told. */
 export async function finishLeft(watch: Watch, signal: AbortSignal): Promise<void> {
-  const { flags, name } = watch
-  const { change } = await readRecord(flags.db, name)
+  const { flags, name, nowS } = watch
+  const { change } = await readRecord(flags.db, name, nowS())
   if (change === undefined || change.phase === 'kept') return
   if (flags.apply && !flags.dryRun) {
     const outcome = await leftGoesOn(watch, change, false, signal)
@@ -51,8 +53,8 @@ export async function finishLeft(watch: Watch, signal: AbortSignal): Promise<voi
 
 /** `--step-back`: what the last change made is taken back, and the configuration before it watched again. */
 export async function stepBack(watch: Watch, signal: AbortSignal): Promise<number> {
-  const { flags, name } = watch
-  const { change } = await readRecord(flags.db, name)
+  const { flags, name, nowS } = watch
+  const { change } = await readRecord(flags.db, name, nowS())
   if (change === undefined)
     throw new UserError(
       `tune watch --apply has nothing to take back under the name ${name}`,
@@ -64,14 +66,14 @@ export async function stepBack(watch: Watch, signal: AbortSignal): Promise<numbe
 }
 
 async function leftGoesOn(
-  { reopened, name, windowS, flags }: Watch,
+  { reopened, name, windowS, flags, nowS }: Watch,
   change: Change,
   back: boolean,
   signal: AbortSignal,
 ): Promise<ApplyOutcome> {
   const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, { ...flags, trial: String(change.to) }, undefined)
-  const looked = { flags, name, windowS, reopened, deployed, untilS: kept?.state.untilS, place: kept?.place }
+  const looked = { flags, name, windowS, reopened, deployed, nowS, untilS: kept?.state.untilS, place: kept?.place }
   return goOn(applyContext(looked, deployed.server.capacityRps, change.port), change, back, signal)
 }
 
@@ -90,10 +92,10 @@ async function told(
 export async function notSteppedBack(
   all: readonly Option[],
   deployed: number,
-  { flags, name }: Pick<Watch, 'flags' | 'name'>,
+  { flags, name, nowS }: Pick<Watch, 'flags' | 'name' | 'nowS'>,
 ): Promise<readonly Option[]> {
   if (!flags.apply) return all
-  const { steppedBack } = await readRecord(flags.db, name)
+  const { steppedBack } = await readRecord(flags.db, name, nowS())
   for (const { trial, at, why } of steppedBack)
     process.stderr.write(
       `trial ${trial} is passed over for ${passedOverDays} days: stepped back from on ${at.slice(0, 16).replace('T', ' ')} UTC, ${why}\n`,

@@ -21,7 +21,7 @@ export interface Change {
 }
 
 /** A trial that was stepped back from, which is not tried again for a while. */
-export interface SteppedBack {
+interface SteppedBack {
   readonly trial: number
   readonly at: string
   readonly why: string
@@ -37,10 +37,10 @@ const keyOf = (watch: string): string => `${watch} (apply)`
 /** For so long a trial that was stepped back from is passed over. */
 export const passedOverDays = 7
 
-export async function readRecord(db: string, watch: string, nowMs = Date.now()): Promise<ApplyRecord> {
+export async function readRecord(db: string, watch: string, nowS: number): Promise<ApplyRecord> {
   const found = (await readWatches(db, tellDamage(db))).get(keyOf(watch)) as (ApplyRecord & { readonly schema: string }) | undefined
   if (found?.schema !== schema) return { steppedBack: [] }
-  const recent = found.steppedBack.filter(({ at }) => nowMs - Date.parse(at) < passedOverDays * 24 * 3600_000)
+  const recent = found.steppedBack.filter(({ at }) => nowS - Date.parse(at) / 1000 < passedOverDays * 24 * 3600)
   return { ...(found.change && { change: found.change }), steppedBack: recent }
 }
 

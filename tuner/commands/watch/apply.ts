@@ -41,6 +41,8 @@ export interface ApplyContext {
   /** Why production, or the new pods alone as production's own metrics have them, miss the SLO since then; undefined where they do not. */
   readonly productionMissed: (sinceS: number, pods: string, signal: AbortSignal) => Promise<string | undefined>
   readonly say: (line: string) => void
+  /** Seconds since 1970. */
+  readonly nowS: () => number
 }
 
 export interface ApplyOutcome {
@@ -199,7 +201,7 @@ class Changing {
     say(`judging ${name} by ${probeRps} probes/s for ${question.leastS} s at least, ${question.mostS} s at most`)
     const latencyMs: number[] = []
     const startedMs = performance.now()
-    const sinceS = Date.now() / 1000
+    const sinceS = this.context.nowS()
     try {
       for (let turn = 0; ; turn++) {
         const now = await pods(signal)
@@ -231,10 +233,10 @@ class Changing {
   /** What was changed is as before, unless somebody else has changed it since. @param why it is not to be tried again for a while */
   private async takeBack(why?: string): Promise<readonly string[]> {
     const { phase, undo: changes, deployment, to } = this.change
-    const { db, watch, say } = this.context
+    const { db, watch, say, nowS } = this.context
     const signal = AbortSignal.timeout(stepBackMs)
     const left = phase === 'canary' ? [] : await undo(this.api, changes, signal)
-    const { steppedBack } = await readRecord(db, watch)
+    const { steppedBack } = await readRecord(db, watch, nowS())
     const record: ApplyRecord = {
       steppedBack: why === undefined ? steppedBack : [...steppedBack, { trial: to, at: new Date().toISOString(), why }],
     }
@@ -249,8 +251,8 @@ class Changing {
 
   private async keep(next: Partial<Change>): Promise<void> {
     this.change = { ...this.change, ...next }
-    const { db, watch } = this.context
-    await keepRecord(db, watch, { ...(await readRecord(db, watch)), change: this.change })
+    const { db, watch, nowS } = this.context
+    await keepRecord(db, watch, { ...(await readRecord(db, watch, nowS())), change: this.change })
   }
 }
 

@@ -34,6 +34,8 @@ export interface Looked {
   readonly deployed: Deployed
   readonly untilS: number | undefined
   readonly place: unknown
+  /** Seconds since 1970. */
+  readonly nowS: () => number
 }
 
 /** @param capacityRps of a replica that is tried @throws UserError for probes too few to be sure of anything */
@@ -48,6 +50,7 @@ export function applyContext(looked: Looked, capacityRps: number, port: number):
     detourMs: deployed.detourMs,
     port,
     productionMissed: besideIt(looked),
+    nowS: looked.nowS,
     say: (line) => process.stderr.write(`${line}\n`),
   }
 }
@@ -77,9 +80,8 @@ function settingsOf(flags: WatchFlags, { slo }: Deployed, capacityRps: number): 
 }
 
 /** With Prometheus the pods that are judged are told apart by their label `pod`, as its usual scrape configurations give it. */
-function besideIt({ flags, windowS, reopened, deployed, untilS, place }: Looked): ApplyContext['productionMissed'] {
+function besideIt({ flags, windowS, reopened, deployed, untilS, place, nowS }: Looked): ApplyContext['productionMissed'] {
   const sourceWith = (changed: Partial<WatchFlags>) => sourceOf({ ...flags, ...changed }, windowS, reopened, deployed)
-  const nowS = () => Date.now() / 1000
   return missedSince({
     ...{ windowS, watched: deployed, untilS, place, nowS },
     whole: sourceWith({}),

@@ -41,7 +41,7 @@ interface PodTemplate {
 }
 
 /** The parts of a spec that are applied. */
-export interface ToApply {
+interface ToApply {
   readonly deployment: Json
   /** ConfigMaps that pods mount; the bounds of an autoscaler. */
   readonly others: readonly Json[]

@@ -4,7 +4,7 @@ import { readWatches } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { tellDamage } from '../../tell-damage.ts'
 
-export interface Kept {
+interface Kept {
   readonly state: WatchState
   readonly place?: unknown
   readonly windowS: number

@@ -40,7 +40,7 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
     // The experiment of the first look stays the one, whichever is the newest later.
     if (flags.stepBack) {
       const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
-      return await stepBack({ reopened, name: flags.name ?? reopened.record.id, windowS, flags }, signal)
+      return await stepBack({ reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS }, signal)
     }
     const { experiment, seen, applied } = await looked(id, flags, windowS, signal, true)
     if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen)
@@ -60,9 +60,11 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   }
 }
 
+const wallClockS = (): number => Date.now() / 1000
+
 /** Shortly after the end of the next window. */
 const nextLook = (windowS: number, signal: AbortSignal): Promise<void> =>
-  wait((windowS - ((Date.now() / 1000) % windowS) + comesLateS) * 1000, undefined, { signal })
+  wait((windowS - (wallClockS() % windowS) + comesLateS) * 1000, undefined, { signal })
 
 /** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
 async function looked(
@@ -75,14 +77,14 @@ async function looked(
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  const watch = { reopened, name, windowS, flags }
+  const watch = { reopened, name, windowS, flags, nowS: wallClockS }
   await finishLeft(watch, signal)
   const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, flags, kept?.state.trial)
   const source = sourceOf(flags, windowS, reopened, deployed)
   const before = kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
   if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
-  const nowS = Date.now() / 1000
+  const nowS = wallClockS()
   const { windows, place, notes } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
   await keepWatch(flags.db, name, { ...before, state, ...(place !== undefined && { place }) }, new Date(nowS * 1000).toISOString())

@@ -2,8 +2,11 @@ import { expect, test } from 'vitest'
 import { type Api, ApiError } from '../../../trials/launchers/kubernetes/api.ts'
 import { undo, undoing } from './undo.ts'
 
-const before = { metadata: { name: 'bert', annotations: { a: 'x' } }, spec: { replicas: 2, template: { image: 1 } } }
-const after = { metadata: { name: 'bert', annotations: { a: 'x', 'tune/trial': '4' } }, spec: { replicas: 2, template: { image: 2 } } }
+const before = { metadata: { name: 'bert', resourceVersion: '7', annotations: { a: 'x' } }, spec: { replicas: 2, template: { image: 1 } } }
+const after = {
+  metadata: { name: 'bert', resourceVersion: '8', annotations: { a: 'x', 'tune/trial': '4' } },
+  spec: { replicas: 2, template: { image: 2 } },
+}
 const paths = [
   ['metadata', 'annotations', 'tune/trial'],
   ['spec', 'replicas'],
@@ -11,8 +14,8 @@ const paths = [
 ]
 const changes = undoing('Deployment', paths, before, after)
 
-/** A server that has this one object, and what it was sent. */
-function serverWith(live: object | undefined, refusal?: ApiError) {
+/** A server that has this one object, and what it was sent; the first so many changes come too late. */
+function serverWith(live: object | undefined, late = 0, refusal = new ApiError(409, 'Conflict', 'the object has been modified')) {
   const sent: unknown[] = []
   const request = async (method: string, _path: string, { body }: { body?: unknown }) => {
     if (method === 'GET') {
@@ -20,25 +23,20 @@ function serverWith(live: object | undefined, refusal?: ApiError) {
       return live
     }
     sent.push(body)
-    if (refusal) throw refusal
+    if (sent.length <= late) throw refusal
     return {}
   }
   return { api: { namespace: 'n', request } as unknown as Api, sent }
 }
 const never = new AbortController().signal
 
-test('only what differs, each with a test that nobody has changed it since', async () => {
+test('only what differs, each of the version that was looked at', async () => {
   const { api, sent } = serverWith(after)
   expect(await undo(api, changes, never)).toEqual([])
+  const version = { op: 'replace', path: '/metadata/resourceVersion', value: '8' }
   expect(sent).toEqual([
-    [
-      { op: 'test', path: '/metadata/annotations/tune~1trial', value: '4' },
-      { op: 'remove', path: '/metadata/annotations/tune~1trial' },
-    ],
-    [
-      { op: 'test', path: '/spec/template', value: { image: 2 } },
-      { op: 'add', path: '/spec/template', value: { image: 1 } },
-    ],
+    [version, { op: 'remove', path: '/metadata/annotations/tune~1trial' }],
+    [version, { op: 'add', path: '/spec/template', value: { image: 1 } }],
   ])
 })
 
@@ -50,9 +48,11 @@ test('what was never changed, or is back already, is left; what somebody else ch
   expect(await undo(other.api, changes, never)).toEqual([
     'Deployment bert: spec.template was changed by somebody else since, and is left so',
   ])
-  const meanwhile = serverWith(after, new ApiError(422, 'Invalid', 'test failed'))
-  expect(await undo(meanwhile.api, changes, never)).toHaveLength(2)
-  await expect(undo(serverWith(after, new ApiError(403, 'Forbidden', 'no')).api, changes, never)).rejects.toThrow('no')
+  const meanwhile = serverWith(after, 3)
+  expect(await undo(meanwhile.api, changes, never)).toEqual([])
+  expect(meanwhile.sent).toHaveLength(5)
+  await expect(undo(serverWith(after, 99).api, changes, never)).rejects.toThrow('has been modified')
+  await expect(undo(serverWith(after, 1, new ApiError(403, 'Forbidden', 'no')).api, changes, never)).rejects.toThrow('no')
   expect(await undo(serverWith(undefined).api, changes.slice(0, 1), never)).toEqual(['Deployment bert is not there any more'])
 })
 

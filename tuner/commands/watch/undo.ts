@@ -33,30 +33,36 @@ export const undoing = (kind: AppliedKind, paths: readonly (readonly string[])[]
 /** What could not be put back, a sentence each. @throws ApiError, the signal's reason */
 export async function undo(api: Api, changes: readonly Undoing[], signal: AbortSignal): Promise<readonly string[]> {
   const left: string[] = []
-  for (const { kind, name, path, before, after } of changes) {
-    const what = `${kind} ${name}: ${path.join('.')}`
-    const live = await existingObject<Json>(api, kind, name, signal)
-    const now = at(live, path)
-    if (live === undefined) left.push(`${kind} ${name} is not there any more`)
-    else if (isDeepStrictEqual(now, before)) continue
-    else if (!isDeepStrictEqual(now, after) || !(await putBack(api, { kind, name, path, before, after }, signal)))
-      left.push(`${what} was changed by somebody else since, and is left so`)
+  for (const change of changes) {
+    const why = await putBack(api, change, signal)
+    if (why !== undefined) left.push(why)
   }
   return left
 }
 
-/** False where it is not what it was a moment ago. */
-async function putBack(api: Api, { kind, name, path, before, after }: Undoing, signal: AbortSignal): Promise<boolean> {
+/** The status of an object changes all the time, and each such change is another version of it. */
+const mostTries = 20
+
+/** Why it is left as it is; undefined where it is as before. */
+async function putBack(api: Api, { kind, name, path, before, after }: Undoing, signal: AbortSignal): Promise<string | undefined> {
   const pointer = path.map((key) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
-  const body = [
-    { op: 'test', path: pointer, value: after },
-    before === null ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: before },
-  ]
-  try {
-    await api.request('PATCH', objectPath(api, kind, name), { patch: 'operations', body, query: { fieldManager: manager }, signal })
-    return true
-  } catch (error) {
-    if (error instanceof ApiError && (error.status === 422 || error.status === 409)) return false
-    throw error
+  for (let tries = 1; ; tries++) {
+    const live = await existingObject<Json>(api, kind, name, signal)
+    if (live === undefined) return `${kind} ${name} is not there any more`
+    const now = at(live, path)
+    if (isDeepStrictEqual(now, before)) return undefined
+    if (!isDeepStrictEqual(now, after)) return `${kind} ${name}: ${path.join('.')} was changed by somebody else since, and is left so`
+    // Of this version and no other. A test of the value itself fails on servers that compare how strings are escaped.
+    const { resourceVersion } = live.metadata as { readonly resourceVersion: string }
+    const body = [
+      { op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion },
+      before === null ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value: before },
+    ]
+    try {
+      await api.request('PATCH', objectPath(api, kind, name), { patch: 'operations', body, query: { fieldManager: manager }, signal })
+      return undefined
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 409 || tries === mostTries) throw error
+    }
   }
 }
