@@ -28,7 +28,6 @@ interface Probed {
 
 export type CanaryVerdict =
   | { readonly kind: 'undecided' }
-  /** `sure`: 1 minus the chance at which a canary that misses the SLO looks so. */
   | { readonly kind: 'keeps'; readonly text: string }
   | { readonly kind: 'misses' | 'in doubt'; readonly text: string }
 
