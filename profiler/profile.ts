@@ -1,6 +1,7 @@
 /** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
 import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity } from './capacity/measure.ts'
 import { failuresOf, Session } from './capacity/session.ts'
+import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
@@ -10,7 +11,6 @@ import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import { playSweep, type SweepLoad, sweepVerdict } from './sweep.ts'
 import type { Arrivals, LoadPoint, LoadRun, Measurement, Phase, Slo } from './types.ts'
 
 export interface ProfileOptions extends ProtocolOptions {

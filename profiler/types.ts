@@ -3,6 +3,7 @@ import type { Detour } from './detour.ts'
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
 import type { MetricReading } from './prometheus.ts'
+import type { TlsOptions } from './tls-options.ts'
 
 /** The latency a percentile of requests must keep, and the share of requests that may fail. */
 export interface Slo {
@@ -208,17 +209,6 @@ export interface SpreadServer {
   readonly weight: number
 }
 
-/** How the certificate of a server is checked, and which one it is shown. */
-export interface TlsOptions {
-  /** Authorities to trust in place of the usual ones, PEM. */
-  readonly ca?: string
-  /** Any certificate is taken for good. */
-  readonly insecureSkipVerify?: boolean
-  /** The client's own certificate, and its key, PEM. */
-  readonly cert?: string
-  readonly key?: string
-}
-
 /** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
 export interface VirtualServer {
   /** Plays a load from the server's current virtual time on, to its last answer. */
@@ -361,6 +351,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly points: readonly LoadPoint[]
   readonly requests: number
   readonly seconds: number
+  /** Requests of the warm-up, and those after which the server answered no more and more. Absent of streamed answers, confirmations, simulations. */
+  readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
   /** Where load took a way that is not the server's own address: one request at a time by both. */

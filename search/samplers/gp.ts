@@ -80,15 +80,18 @@ class Choice {
     this.#known = new Set(taken.map(configurationKey))
   }
 
-  /** The greatest score, and the expected improvement that it stands for as a share of the cost; 1 while nothing is feasible. */
+  /** The greatest score, and the most that is hoped for anywhere, as a share of the cost; 1 while nothing is feasible. */
   mostPromising({ configurations, complete }: Candidates): { suggestion: Suggestion; gain: number } {
     const { problem } = this
     const shortlist = configurations.length > SHORTLIST ? bestOf(this.#score(configurations, 'roughly'), SHORTLIST) : configurations
     const sample = this.#score(shortlist)
     const beside = (c: Configuration) => this.#untried(neighbours(problem.space, c))
     const { scored, at } = highest(complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)))
-    const gain = this.#best ? 1 - Math.exp(-Math.exp(scored.hopes[at]!)) : 1
-    const why = this.#best ? `expected improvement ${(100 * gain).toPrecision(2)} %` : 'likeliest to be feasible and cheap'
+    const share = (hope: number) => 1 - Math.exp(-Math.exp(hope))
+    const why = this.#best
+      ? `expected improvement ${(100 * share(scored.hopes[at]!)).toPrecision(2)} %`
+      : 'likeliest to be feasible and cheap'
+    const gain = this.#best ? share(scored.hopes.reduce((most, hope) => Math.max(most, hope), -Infinity)) : 1
     return { suggestion: this.#suggestion(scored, at, why, complete), gain }
   }
 

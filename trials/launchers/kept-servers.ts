@@ -5,7 +5,7 @@
 import type { Target } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
-import { InfeasibleError, LaunchError, type Launcher, type Predictor, type Usage } from '../types.ts'
+import { InfeasibleError, LaunchError, type Launcher, type Predictor, type PredictorDeath, type Usage } from '../types.ts'
 import { NeverReadyError } from './readiness.ts'
 
 /** A server that runs. */
@@ -28,6 +28,7 @@ interface Changing<Known> {
   begin(predictor: Predictor, url: string, signal: AbortSignal): Promise<Known>
   /**
    * Before each trial, that of its start too. Resolves once it serves with them.
+   * @param signal aborts too when the server ends
    * @throws InfeasibleError where it does not take them
    */
   change(server: KeptServer<Known>, configuration: Configuration, signal: AbortSignal): Promise<Changed>
@@ -43,7 +44,9 @@ interface Changed {
 export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): Launcher {
   interface Kept extends KeptServer<Known> {
     readonly key: string
-    alive: boolean
+    /** Aborts when it ends on its own. */
+    readonly ended: AbortSignal
+    death?: PredictorDeath
   }
   const idle: Kept[] = []
   const keyOf = (configuration: Configuration) =>
@@ -57,9 +60,11 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     try {
       if (predictor.target.kind !== 'http') throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
       const { url } = predictor.target
-      const server: Kept = { key, predictor, url, known: await changing.begin(predictor, url, signal), alive: true }
-      predictor.died?.then(() => {
-        server.alive = false
+      const ending = new AbortController()
+      const server: Kept = { key, predictor, url, known: await changing.begin(predictor, url, signal), ended: ending.signal }
+      predictor.died?.then((death) => {
+        server.death = death
+        ending.abort(new Error(death.what))
         const at = idle.indexOf(server)
         if (at >= 0) idle.splice(at, 1)
       })
@@ -86,11 +91,11 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)
       const startedMs = performance.now()
       try {
-        const { target, realisedBatch } = await changing.change(server, configuration, signal)
+        const { target, realisedBatch } = await changing.change(server, configuration, AbortSignal.any([signal, server.ended]))
         if (kept) server.predictor.restartUsage?.()
         const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
         const stop = async () => {
-          if (server.alive) idle.push(server)
+          if (server.death === undefined) idle.push(server)
           else await server.predictor.stop()
         }
         return trialOf({ ...server.predictor, target: ofProcesses(target, server.predictor) }, changing.done, changeSeconds, {
@@ -98,10 +103,12 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
           stop,
         })
       } catch (error) {
+        const { death } = server
         // A server that no longer answers is of no use.
-        if (error instanceof InfeasibleError && server.alive && changing.keepsRefused) idle.push(server)
+        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) idle.push(server)
         else await server.predictor.stop()
         signal.throwIfAborted()
+        if (death) throw new InfeasibleError(death.outOfMemory ? 'out-of-memory' : 'crashed', death.what, server.predictor.logPath)
         if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
         throw error
       }

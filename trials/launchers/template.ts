@@ -12,7 +12,7 @@
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there is a `prepare` step. `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
-import type { TlsOptions } from '../../profiler/types.ts'
+import type { TlsOptions } from '../../profiler/tls-options.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'

@@ -1,10 +1,12 @@
 /** Predictors as processes of this machine. */
 import { join } from 'node:path'
+import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { reconfigured } from '../../trials/launchers/local/reconfigured.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import { resourcesOf } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
@@ -24,12 +26,27 @@ export function localBackend(
     space: experiment.space,
     notices: [],
     measure: load.measure,
+    ...(startsBeside(experiment, launcher, machine) && {
+      launchesBeside: (measured, next) => coresHeld([...measured, next], experiment) + generatorCores <= machine.affinity.length,
+    }),
     close: async () => {
       await launcher.close?.()
       await load.close()
     },
   }
 }
+
+/** Left to the load generator. */
+const generatorCores = 1
+
+/**
+ * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its memory as they load, nor where one that runs is to serve the next trial.
+ */
+const startsBeside = ({ devicesUsed }: Experiment, { changesRunning }: Launcher, { taskset }: MachineFacts): boolean =>
+  devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
+
+const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
+  configurations.reduce((sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores), 0)
 
 /** Triton loads models while it runs, and a server of the user's own may take values so: one of its processes serves trial after trial. */
 function launcherOf(
@@ -44,11 +61,16 @@ function launcherOf(
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { gpus: ownGpus } = experiment.own
   const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
-  const triton = template.kind === 'command' && template.server?.kind === 'triton'
-  const started = triton
-    ? createTritonLauncher(local, { template, parameters, protocol, payload })
-    : template.kind === 'command'
-      ? reconfigured(local, { template, parameters, protocol, payload })
-      : local
-  return answersChecked(started, experiment, template, runDirectory)
+  return answersChecked(keptWhere(local, template, { parameters, protocol, payload }), experiment, template, runDirectory)
+}
+
+function keptWhere(
+  local: Launcher,
+  template: BuiltinTemplate | CommandTemplate,
+  asked: Omit<Parameters<typeof reconfigured>[1], 'template'>,
+): Launcher {
+  if (template.kind === 'builtin') return local
+  return template.server?.kind === 'triton'
+    ? createTritonLauncher(local, { template, ...asked })
+    : reconfigured(local, { template, ...asked })
 }

@@ -203,12 +203,13 @@ export function containerOf(
 function notesOf({ prepare, reconfigure }: CommandTemplate, configuration: Configuration, values: LauncherValues): { notes?: string[] } {
   const notes = [
     ...(prepare ? [preparedNote(fillPrepare(prepare, configuration, values))] : []),
-    ...(reconfigure
-      ? [`set in the trials once it ran, and by nothing here: ${fillReconfigure(reconfigure, configuration, values).join(' ')}`]
-      : []),
+    ...(reconfigure ? [reconfigureNote(fillReconfigure(reconfigure, configuration, { ...values, host: '127.0.0.1' }))] : []),
   ]
   return notes.length > 0 ? { notes } : {}
 }
+
+const reconfigureNote = (words: readonly string[]): string =>
+  `the trials set values once it ran, and nothing here does: after each start, run ${words.join(' ')}`
 
 /** Where an image has what a `prepare` step makes. */
 const preparedPlace = '/prepared'

@@ -150,6 +150,8 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     modelPath: modelPath!,
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
+  if (reconfigure !== undefined && server === 'triton')
+    report(['predictor', 'reconfigure'], 'Triton is told its values by its own model control', 'leave it out')
   const step = prepare && prepareStep(context, prepare)
   const told = { env, envNames, argFormat, files: texts, prepare: step, reconfigure, cwd: folder ?? around.cwd }
   return { kind: 'command', command: started, server: preset, ...told, ...common }

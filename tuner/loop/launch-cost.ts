@@ -1,7 +1,7 @@
 /** What a trial would take where some configurations share a server that runs: the time to measure it, and that of a start only where it needs one. Pure. */
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { TrialLog } from './trial-log.ts'
 
 /** Starts that take less than this part of a measurement decide nothing. */
 const worthSharing = 0.1
@@ -10,12 +10,11 @@ const mean = (values: readonly number[]): number => values.reduce((sum, value) =
 
 /**
  * Seconds of a trial by its configuration; undefined where that is the same for all: nothing is changed on a server that runs, no start was seen yet, or starts take next to
- * nothing. The server that runs is that of the last trial.
- * @param trials in the order of their ends
+ * nothing. The server that runs is that of the last trial of this run.
  * @param changes names of parameters that are changed on a server that runs
  */
 export function trialSeconds(
-  trials: readonly FinishedTrial[],
+  { trials, fresh }: Pick<TrialLog, 'trials' | 'fresh'>,
   changes: ReadonlySet<string> | undefined,
 ): ((configuration: Configuration) => number) | undefined {
   if (changes === undefined || changes.size === 0) return undefined
@@ -34,7 +33,7 @@ export function trialSeconds(
     ]
   })
   const starts = measured.filter(({ shared }) => !shared)
-  const last = trials.at(-1)
+  const last = fresh.at(-1)
   // What did not serve to its end is not kept.
   if (starts.length === 0 || last?.state !== 'complete') return undefined
   const measureS = mean(measured.map(({ rest }) => rest))

@@ -1,5 +1,5 @@
 /** Against a server that keeps its start, in a file of its folder, and takes a limit while it runs. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -7,6 +7,7 @@ import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
+import { launcherContract } from '../launcher.contract.ts'
 import type { CommandTemplate } from '../template.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { reconfigured } from './reconfigured.ts'
@@ -17,12 +18,13 @@ const parameters: TunedParameter[] = [
   { name: 'limit', category: 'server' },
   { name: 'width', category: 'args' },
 ]
-/** Limits above 9 are refused; what is set is told. */
+/** Limits above 9 are refused, 13 ends it; what is set is told. */
 const server = `
 let limit = 0
 require('node:http').createServer((q, r) => {
   const asked = /^\\/limit\\/(\\d+)/.exec(q.url)
   if (asked) {
+    if (asked[1] === '13') return r.end('ok', () => setTimeout(() => process.exit(5), 100))
     if (Number(asked[1]) <= 9) limit = Number(asked[1])
     return r.writeHead(Number(asked[1]) <= 9 ? 200 : 400).end('no more than 9')
   }
@@ -33,7 +35,7 @@ fetch('http://' + process.argv[1] + ':' + process.argv[2] + '/limit/' + process.
   .then(async (answer) => { console.log(await answer.text()); process.exit(answer.ok ? 0 : 3) })`
 
 let folder: string
-let launcher: Launcher
+let launcher: Launcher | undefined
 const create = (reconfigure: readonly string[] = [process.execPath, '-e', client, '${host}', '${port}', '${limit}']) => {
   const template: CommandTemplate = {
     kind: 'command',
@@ -51,19 +53,32 @@ const create = (reconfigure: readonly string[] = [process.execPath, '-e', client
   const common = { template, parameters, protocol, payload }
   return reconfigured(createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment'), machine }), common)
 }
+const opened = (reconfigure?: readonly string[]): Launcher => {
+  launcher = create(reconfigure)
+  return launcher
+}
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tune-reconfigured-'))
 })
 afterEach(async () => {
-  await launcher.close?.()
+  await launcher?.close?.()
   rmSync(folder, { recursive: true })
+})
+
+launcherContract('a server that is reconfigured', {
+  create: () => create(),
+  good: { limit: 4, width: 1 },
+  other: { limit: 4, width: 2 },
+  infeasible: { configuration: { limit: 12, width: 1 }, reason: 'crashed' },
+  leftovers: () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : []),
+  abortAfterMs: [10, 150, 400],
 })
 
 const told = async ({ target }: Predictor) =>
   (await (await fetch(target.kind === 'http' ? target.url : '')).json()) as { limit: number; pid: number; args: string[] }
 
 test('values are set on the server that runs, from its start on; what it is started with starts another', async () => {
-  launcher = create()
+  const launcher = opened()
   expect([...launcher.changesRunning!]).toEqual(['limit'])
   const seen: (Awaited<ReturnType<typeof told>> & { isolation: string })[] = []
   for (const [i, configuration] of [
@@ -83,7 +98,7 @@ test('values are set on the server that runs, from its start on; what it is star
 })
 
 test('what the server refuses is infeasible, in its words, and it is not used again', async () => {
-  launcher = create()
+  const launcher = opened()
   const first = await launcher.launch({ limit: 4, width: 1 }, 1, never)
   const { pid } = await told(first)
   await first.stop()
@@ -97,13 +112,23 @@ test('what the server refuses is infeasible, in its words, and it is not used ag
   await next.stop()
 })
 
+test('one that ends of what it is told is infeasible at once, by its exit', async () => {
+  const launcher = opened()
+  const startedMs = performance.now()
+  await expect(launcher.launch({ limit: 13, width: 1 }, 1, never)).rejects.toMatchObject({
+    name: 'InfeasibleError',
+    message: expect.stringMatching(/5/),
+  })
+  expect(performance.now() - startedMs).toBeLessThan(15_000)
+})
+
 test('a program that is not there ends the experiment', async () => {
-  launcher = create(['no-such-program', '${limit}'])
+  const launcher = opened(['no-such-program', '${limit}'])
   await expect(launcher.launch({ limit: 4, width: 1 }, 1, never)).rejects.toMatchObject({ name: 'LaunchError', final: 'experiment' })
 })
 
 test('an end that is asked for ends what is under way', async () => {
-  launcher = create([process.execPath, '-e', 'setTimeout(() => {}, 60_000)', '${limit}'])
+  const launcher = opened([process.execPath, '-e', 'setTimeout(() => {}, 60_000)', '${limit}'])
   const ending = new AbortController()
   const launched = launcher.launch({ limit: 4, width: 1 }, 1, ending.signal)
   setTimeout(() => ending.abort(new Error('enough')), 1500)

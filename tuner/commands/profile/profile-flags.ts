@@ -8,10 +8,10 @@ import {
   type ProfileOptions,
   protocolNames,
   protocolTable,
-  type TlsOptions,
 } from '../../../profiler/index.ts'
 import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
+import type { TlsOptions } from '../../../profiler/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'

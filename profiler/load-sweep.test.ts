@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Session } from './capacity/session.ts'
-import { playSweep, sweepVerdict } from './sweep.ts'
+import { playSweep, sweepVerdict } from './load-sweep.ts'
 import { QueueServer } from './testing/queue-server.ts'
 import type { LoadPoint, Slo } from './types.ts'
 import { VirtualLoadGenerator } from './virtual/virtual-generator.ts'
