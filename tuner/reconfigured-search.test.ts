@@ -24,15 +24,17 @@ test('is started once, and each trial but the first says so', async (context) =>
   const space = { cpuCores: [1], limit: { values: [1, 2, 4], category: 'server' } }
   writeFileSync(join(box.folder, 'e.yaml'), JSON.stringify({ model: 'm', slo: '100ms', predictor, space }))
   const ran = await box.run(['-f', 'e.yaml', '--max-trials', '3', '--trial-time', '1s', '--no-confirm'])
-  await box.skipIfDisturbed(context.skip)
-  expect(recommends, ran.stderr).toContain(ran.code)
   const { trials } = await box.stored()
-  expect(new Set(trials.map(({ configuration }) => configuration.limit)).size).toBe(3)
+  // Trials that the machine disturbed are made again, on the same server.
+  expect(trials.length, ran.stderr).toBeGreaterThan(2)
   expect(readFileSync(join(box.folder, 'starts'), 'utf8').trim().split('\n')).toHaveLength(1)
   expect(ran.stderr.split('the server of the trial before, reconfigured').length - 1).toBe(trials.length - 1)
   const [first, ...others] = trials.map((trial) => (trial.state === 'complete' ? trial.usage?.launchSeconds : undefined))
   expect(first).toBeGreaterThan(1)
   for (const seconds of others) expect(seconds).toBeLessThan(first!)
+  await box.skipIfDisturbed(context.skip)
+  expect(recommends, ran.stderr).toContain(ran.code)
+  expect(new Set(trials.map(({ configuration }) => configuration.limit)).size).toBe(3)
   const [written] = /tune-results\/[^\s"]+\/deployment\.yaml/.exec(ran.stdout + ran.stderr)!
   expect(readFileSync(join(box.folder, written), 'utf8')).toMatch(/after each start, run .* 127\.0\.0\.1:\d+ \d/)
 })
