@@ -78,6 +78,7 @@ const loading = {
   'tuner/whole-run': 25,
   'tuner/backends/kubernetes-backend': 29,
   'tuner/right-answers': 25,
+  'tuner/reconfigured-search': 20,
   'profiler/capacity/measure': 22,
   'profiler/profile': 19,
   'profiler/generator/closing-servers': 18,

@@ -22,6 +22,14 @@ export interface LlmLoad {
   readonly promptCv2: number
   readonly prompts: Float64Array
   readonly outputs: Float64Array
+  /** The same of each class of requests. */
+  readonly classes: readonly (Lengths & { readonly name: string })[]
+}
+
+/** In tokens, ascending. */
+interface Lengths {
+  readonly prompts: Float64Array
+  readonly outputs: Float64Array
 }
 
 const blockTokens = 16
@@ -29,15 +37,21 @@ const blockTokens = 16
 /** @param caches whether beginnings that were seen are not computed again */
 export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
   const found = caches ? foundTokens(requests) : []
-  const prompts = Float64Array.from(requests, ({ promptTokens }, i) => promptTokens - Math.min(found[i] ?? 0, promptTokens - 1)).sort()
-  const outputs = Float64Array.from(requests, ({ outputTokens }) => outputTokens).sort()
+  const lengths = (of: (request: LlmRequest) => boolean): Lengths => {
+    const own = requests.flatMap((request, i) => (of(request) ? [{ ...request, found: found[i] ?? 0 }] : []))
+    const prompts = Float64Array.from(own, (request) => request.promptTokens - Math.min(request.found, request.promptTokens - 1))
+    return { prompts: prompts.sort(), outputs: Float64Array.from(own, ({ outputTokens }) => outputTokens).sort() }
+  }
+  const { prompts, outputs } = lengths(() => true)
+  const names = [...new Set(requests.flatMap(({ requestClass }) => requestClass ?? []))]
+  const classes = names.map((name) => ({ name, ...lengths(({ requestClass }) => requestClass === name) }))
   const mean = (of: (request: LlmRequest, i: number) => number) => requests.reduce((sum, r, i) => sum + of(r, i), 0) / requests.length
   const meanPrompt = prompts.reduce((sum, p) => sum + p, 0) / prompts.length
   const meanOutput = mean(({ outputTokens }) => outputTokens)
   // A sequence is there for as long as its answer is long: long answers weigh more.
   const meanHeld = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
-  return { meanPrompt, meanOutput, meanHeld, promptCv2: variance / meanPrompt ** 2, prompts, outputs }
+  return { meanPrompt, meanOutput, meanHeld, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
 }
 
 /**
@@ -104,11 +118,12 @@ function steady({ server: { limits, stepMs }, load, slowdown = 1 }: LlmQueueing,
 }
 
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
-function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<LatencyMetric, number> | undefined {
+function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Record<LatencyMetric, number> | undefined {
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
   const { n, tokenMs, share, places, decodeMs, promptMs, perMs } = state
-  const { meanOutput, meanPrompt, prompts, outputs, promptCv2 } = model.load
+  const { prompts, outputs } = of
+  const { meanOutput, meanPrompt, promptCv2 } = model.load
   const z = normalQuantile(q)
   // Arrivals bunch: over an answer's time there are now more, now fewer others.
   const crowded = Math.min(places, n + z * Math.sqrt(n))
@@ -129,8 +144,20 @@ function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<La
 }
 
 /** The highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by the same requests. */
-export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>): PredictedCapacity {
-  const { percentile, limitMs } = slo
+export function predictLlmCapacity(
+  model: LlmQueueing,
+  slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits' | 'classes'>,
+): PredictedCapacity {
+  const { percentile, limitMs, classes = [] } = slo
+  const apart = model.load.classes.filter(({ name }) => classes.includes(name))
+  /** As the SLO counts them, of the worst class; undefined beyond saturation. */
+  const worstMs = (rate: number): number | undefined => {
+    const each = (apart.length > 0 ? apart : [undefined]).map((of) => {
+      const latencies = llmLatencies(model, rate, percentile, of)
+      return latencies && countedMs(latencies, slo, of?.name)
+    })
+    return each.reduce((a, b) => (a === undefined || b === undefined ? undefined : Math.max(a, b)))
+  }
   const highest = (holds: (rate: number) => boolean): number => {
     let [low, high] = [1e-4, 1e5]
     while (high / low > 1.005) {
@@ -141,12 +168,11 @@ export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentil
     return low
   }
   const saturationRps = highest((rate) => steady(model, rate) !== undefined)
-  const alone = llmLatencies(model, 1e-4, percentile)
-  const idleMs = alone === undefined ? Number.POSITIVE_INFINITY : countedMs(alone, slo)
+  const idleMs = worstMs(1e-4) ?? Number.POSITIVE_INFINITY
   if (idleMs > limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
   const capacityRps = highest((rate) => {
-    const of = llmLatencies(model, rate, percentile)
-    return of !== undefined && countedMs(of, slo) <= limitMs
+    const ms = worstMs(rate)
+    return ms !== undefined && ms <= limitMs
   })
   return { capacityRps, saturationRps, idleMs, binding: capacityRps < 0.8 * saturationRps ? 'slo' : 'gpu' }
 }
