@@ -10,6 +10,7 @@
 import { median, sum } from 'simple-statistics'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
+import type { Batching } from './batching.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
@@ -23,6 +24,8 @@ export interface WorkersSeen {
   readonly besideMs: number
   /** They work on all requests at once, and what follows is the work of each. */
   readonly shared?: boolean
+  /** They serve batches, and what follows is how long each was served. */
+  readonly batching?: Batching
   /** Service times of each open window, as steps of one request each, in the order in which they began. */
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike. */
