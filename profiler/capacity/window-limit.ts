@@ -18,7 +18,7 @@ interface WindowLimit {
 /** Refusals in a row that end a window's count; requests let in after them that are no bucket's, of which one comes at a time. */
 const fewestInARow = 3
 const fewestCounted = 5
-/** More than come in a lull while a bucket fills. */
+/** More than mostly flow into a bucket in a lull. */
 const manyAtOnce = 10
 /** Requests that a count may differ by from the others: they overtake one another on their way. */
 const miscounted = 2
@@ -36,7 +36,7 @@ export function windowLimitOf(runs: readonly LoadRun[]): WindowLimit | undefined
   return most >= fewestCounted && alike >= 0.8 * counts.length && regular >= 0.8 * lengths.length ? { most, windowMs, errorMs } : undefined
 }
 
-/** Whether requests were let in one after the other after some in a row were refused, and then refused again: no bucket's that was empty. */
+/** Whether many requests were let in one after the other after some in a row were refused, and then refused again: seldom a bucket's, which was empty. */
 export const letsInByTheClock = (runs: readonly LoadRun[]): boolean => windowsOf(runs).counts.some((count) => count >= manyAtOnce)
 
 /** Requests let in after refusals in a row, until the next one; and from one such beginning to the next, ms, to within `errorMs`. */
