@@ -1,5 +1,6 @@
 /** How a server puts batches together, as open windows of load tell: see batching.ts. */
 import { median, sum } from 'simple-statistics'
+import { leastOf } from '../statistics/least.ts'
 import { theilSenSlope } from '../statistics/theil-sen.ts'
 import type { LoadRun } from '../types.ts'
 import { type Batching, beginsMs } from './batching.ts'
@@ -7,9 +8,8 @@ import { meets, type Spans } from './disturbance.ts'
 import { usualTimes } from './stalls.ts'
 import { answeredOf } from './stays.ts'
 import { joinSteps, type Steps } from './steps.ts'
-import { leastOf } from './workers.ts'
 
-export interface BatchesSeen extends Batching {
+interface BatchesSeen extends Batching {
   /** How long each batch was served, by how many were in it, window by window, in the order in which they began. */
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike: they show full batches, which a window of slow ones seldom does. */

@@ -7,8 +7,8 @@
  * enough. That is right where the batches then have in them who had come by then, and nobody who came after. Who left together does not hang on how long
  * anything takes: so the delay shows in the order of arrivals and departures alone.
  */
+import { leastOf } from '../statistics/least.ts'
 import type { Steps } from './steps.ts'
-import { leastOf } from './workers.ts'
 
 /** How a server puts batches together. */
 export interface Batching {

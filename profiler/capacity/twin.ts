@@ -7,11 +7,11 @@
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../seeded-random.ts'
+import { leastOf } from '../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { serveBySharing } from './sharing.ts'
 import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
-import { leastOf } from './workers.ts'
 
 /** Steps grouped by the number present, neighbours together where they do not differ. */
 export interface Twin {

@@ -8,6 +8,7 @@
  * requests are rare.
  */
 import { median, sum } from 'simple-statistics'
+import { leastOf } from '../statistics/least.ts'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
 import type { Batching } from './batching.ts'
@@ -88,13 +89,6 @@ export function servicesInOrder(
 /** Only those at work can be overtaken where all are taken in the order of their arrival. */
 function overtakesBeyond(overtaken: readonly number[], workers: number): boolean {
   return overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length
-}
-
-/** Index of the least value. */
-export function leastOf(values: Float64Array): number {
-  let least = 0
-  for (let i = 1; i < values.length; i++) if (values[i]! < values[least]!) least = i
-  return least
 }
 
 /**
