@@ -18,7 +18,7 @@ export function aGpuEach(
 ): Compared | undefined {
   const each = models.map((model, i) => {
     const fleets = bestPerSlice(model, kinds)
-      .filter((segment) => takesAll(segment, kinds))
+      .filter((segment) => segment.rateRps > 0 && takesAll(segment, kinds))
       .map((segment) => {
         const replicas = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) + (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
         const gpus = replicas * segment.gpus
@@ -73,15 +73,17 @@ const secondsAlone = 5
 
 /**
  * First fit decreasing: each model takes as many of the slice that carries most per money as it needs, and slices go, the largest first, to the first GPU on which they
- * fit beside what it has.
+ * fit beside what it has. Undefined where no slice serves all of a model's requests.
  */
-export function firstFitDecreasing(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared {
-  const slices = models.flatMap((model, i) => {
+export function firstFitDecreasing(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared | undefined {
+  const each = models.map((model, i) => {
     const perMoney = (segment: Segment) => segment.rateRps / (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
-    const [best] = bestPerSlice(model, kinds).sort((a, b) => perMoney(b) - perMoney(a))
-    if (best === undefined) return []
+    const [best] = bestPerSlice(model, kinds).filter(({ rateRps }) => rateRps > 0).sort((a, b) => perMoney(b) - perMoney(a))
+    if (best === undefined) return demandRps[i]! > 0 ? undefined : []
     return Array.from({ length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus }, () => best)
   })
+  if (each.some((slices) => slices === undefined)) return undefined
+  const slices = each.flatMap((one) => one ?? [])
   const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
   for (const segment of slices.sort((a, b) => partOf(b, kinds) - partOf(a, kinds))) {
     const kind = kindOf(segment, kinds)

@@ -6,10 +6,10 @@ import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
 import { type Block, heading, paragraph } from '../report/document/blocks.ts'
 import { escapeHtml } from '../report/document/html.ts'
-import { type PackedGpu, whole } from './packing.ts'
+import { type PackedGpu, type Segment, whole } from './packing.ts'
 
-/** What a slice carries that is asked of it, 0-1, in each hour of the day; all replicas of a model share its requests by what they carry. */
-type BusyByHour = (model: string) => readonly number[]
+/** What a slice carries that is asked of it, 0-1, in each hour of the day; all replicas of a model share its requests by what they carry, or as they are routed to those of a segment. */
+export type BusyByHour = (model: string, segment?: Segment) => readonly number[]
 
 /** Sizes in CSS pixels. */
 const [width, titleHeight, nameHeight, barHeight, axisHeight, gap] = [960, 26, 34, 52, 18, 4]
@@ -70,7 +70,8 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
   const unused = 1 - taken > 1e-6 ? nothing(taken * width, (1 - taken) * width - gap, 'no slice fits', '') : ''
   const height = nameHeight + barHeight + axisHeight
   const said = parts.map(
-    ({ slice, model }) => `${slice} ${model === undefined ? 'free' : `${model}, ${percent(peakOf(model, drawn))} busy at most`}`,
+    ({ slice, model, segment }) =>
+      `${slice} ${model === undefined ? 'free' : `${model}, ${percent(Math.max(...drawn.busyOf(model, segment)))} busy at most`}`,
   )
   return {
     kind: 'chart',
@@ -84,9 +85,9 @@ const partOf = (kind: string, slice: string): number =>
   slice === whole ? 1 : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1)
 
 /** Of the whole GPU, by the parts of its memory. */
-function busySaid(parts: readonly { readonly part: number; readonly model?: string }[], { busyOf }: Drawn): string {
+function busySaid(parts: readonly (PackedGpu['slots'][number] & { readonly part: number })[], { busyOf }: Drawn): string {
   const hours = Array.from({ length: 24 }, (_, hour) =>
-    parts.reduce((sum, { part, model }) => sum + (model === undefined ? 0 : part * busyOf(model)[hour]!), 0),
+    parts.reduce((sum, { part, model, segment }) => sum + (model === undefined ? 0 : part * busyOf(model, segment)[hour]!), 0),
   )
   const most = Math.max(...hours)
   const steady = Math.min(...hours) > most - 1e-9
@@ -95,12 +96,10 @@ function busySaid(parts: readonly { readonly part: number; readonly model?: stri
     : `${percent(most)} busy at ${hours.indexOf(most)} o'clock, ${percent(mean([...hours]))} over the day`
 }
 
-const peakOf = (model: string, { busyOf }: Drawn): number => Math.max(...busyOf(model))
-
 function boxOf({ slice, model, segment }: PackedGpu['slots'][number], x: number, wide: number, drawn: Drawn): string {
   const whichOf = segment !== undefined && segment.gpus > 1 ? `, one of the ${segment.gpus} GPUs of a replica` : ''
   if (model === undefined) return nothing(x, wide, 'free', slice)
-  const busy = drawn.busyOf(model)
+  const busy = drawn.busyOf(model, segment)
   const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...busy))} busy at most, ${percent(mean([...busy]))} on the mean${whichOf}`
   const kept = drawn.headroom > 0 ? line(x, x + wide, nameHeight + drawn.headroom * barHeight, 'dash') : ''
   const frame = `<rect class="frame" x="${px(x)}" y="${nameHeight}" width="${px(wide)}" height="${barHeight}"/>`

@@ -22,8 +22,8 @@ export interface Programme {
 }
 
 interface Solution {
-  /** Of the variables, in the order in which the cost names them, rounded. */
-  readonly counts: readonly number[]
+  /** Of the variables, in the order in which the cost names them; integers to within the solver's tolerance. */
+  readonly values: readonly number[]
   /** No cost is below it. */
   readonly bound: number
 }
@@ -36,7 +36,7 @@ const gap = 1e-6
 
 /**
  * @param seconds after which the best that is known is taken
- * @returns counts that may keep no row where the time was up before any were found: the caller checks them
+ * @returns values that may keep no row where the time was up before any were found: the caller checks them
  */
 export async function solve({ cost, rows, integers, binaries = [] }: Programme, seconds: number): Promise<Solution | 'infeasible'> {
   const listed = (heading: string, names: readonly string[]) => (names.length === 0 ? '' : `${heading}\n ${names.join('\n ')}\n`)
@@ -47,6 +47,6 @@ export async function solve({ cost, rows, integers, binaries = [] }: Programme, 
     model.options.set({ output_flag: false, mip_rel_gap: gap, time_limit: seconds })
     model.run()
     if (model.getModelStatus() === constants.modelStatus.infeasible) return 'infeasible' as const
-    return { counts: [...model.getSolution().colValue].map(Math.round), bound: Number(model.info.get('mip_dual_bound')) }
+    return { values: [...model.getSolution().colValue], bound: Number(model.info.get('mip_dual_bound')) }
   })
 }

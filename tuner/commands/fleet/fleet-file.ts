@@ -1,18 +1,22 @@
 /** What a fleet file says: models with their traffic and what was measured of them, and the GPUs to be had. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
+import type { Slo } from '../../../profiler/types.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
-import { findGpu } from '../../../trials/devices/catalogue.ts'
+import { findGpu, type Gpu } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { duration, share } from '../../experiment/schema-parts.ts'
+import { writtenSlo } from '../../experiment/parse-slo.ts'
+import { share } from '../../experiment/schema-parts.ts'
+import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
+import { classesSchema, type LlmEntry, llmSchema } from './request-sizes.ts'
 import { type TodayEntry, todaySchema } from './today.ts'
 
 const positive = z.number().positive()
@@ -60,12 +64,31 @@ const gpu = z.strictObject({
 })
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)
+/** A time that whole answers keep, or limits on parts of a stream. */
+const sloOrLimit = z
+  .union([z.string(), z.number()])
+  .transform((value, context): Slo => {
+    try {
+      return writtenSlo(String(value), maxErrorRate)
+    } catch (error) {
+      if (!(error instanceof UnitError)) throw error
+      context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
+      return z.NEVER
+    }
+  })
+/** Of an SLO where nothing is said, as of experiments. */
+const maxErrorRate = 0.001
+
+const isPlain = ({ metric, limits, percentile }: Slo): boolean => metric === undefined && limits === undefined && percentile === 0.99
+
 const model = z
   .strictObject({
     experiment: z.string().min(1).optional(),
     table: z.string().min(1).optional(),
+    classes: classesSchema(gpuName).optional(),
+    llm: llmSchema.optional(),
     gpu: gpuName.optional(),
-    slo: duration.optional(),
+    slo: sloOrLimit.optional(),
     image: withoutSecret.optional(),
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
@@ -73,9 +96,16 @@ const model = z
     spare: spare.optional(),
     demand,
   })
-  .superRefine(({ experiment, table }, context) => {
-    if ((experiment === undefined) === (table === undefined))
-      context.addIssue({ code: 'custom', message: 'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)' })
+  .superRefine(({ experiment, table, classes, llm, slo }, context) => {
+    if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
+      context.addIssue({
+        code: 'custom',
+        message: 'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
+      })
+    if (llm !== undefined && slo === undefined)
+      context.addIssue({ code: 'custom', path: ['slo'], message: "is needed by llm:, as in 'p90 tpot<80ms'" })
+    if (llm === undefined && slo !== undefined && !isPlain(slo))
+      context.addIssue({ code: 'custom', path: ['slo'], message: "is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:" })
   })
 const fleet = z
   .strictObject({
@@ -108,6 +138,10 @@ export interface FleetModelEntry {
   readonly experiment?: string
   /** Path of a table. */
   readonly table?: string
+  /** Measured by themselves, each as a model of its own. */
+  readonly classes?: readonly (Pick<FleetModelEntry, 'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'> & { readonly share: number })[]
+  /** Estimated. */
+  readonly llm?: { readonly entry: LlmEntry; readonly slo: Slo }
   /** What a table's rows were measured on, where they do not say. */
   readonly gpu?: string
   readonly sloMs?: number
@@ -120,6 +154,8 @@ export interface FleetModelEntry {
 }
 
 export interface FleetFile {
+  /** Where it stands: paths in it are relative to that. */
+  readonly folder: string
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
@@ -137,15 +173,16 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
   const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, ...deployed }]): FleetModelEntry => {
-      const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, ...deployed }]): FleetModelEntry => {
+      const source = sourceOf(path, kinds)
       return {
         name,
-        experiment,
         ...deployed,
-        ...(table !== undefined && { table: resolve(dirname(path), table) }),
-        ...(measuredOn !== undefined && { gpu: measuredOn }),
-        ...(slo !== undefined && { sloMs: slo }),
+        ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
+        ...(classes && {
+          classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({ name: of, share, ...source({ ...entry, slo: entry.slo ?? slo?.limitMs }) })),
+        }),
+        ...(llm && { llm: { entry: llm, slo: slo! } }),
         demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
       }
     },
@@ -160,6 +197,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
   const rules = { spared: new Set(spared), apart: given.apart }
   return {
+    folder: dirname(path),
     kinds,
     models,
     rules,
@@ -167,6 +205,24 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     timezone: given.timezone,
     ...(given.today && { today: given.today }),
     perNode: (kind) => sizes.get(kind) ?? 1,
+  }
+}
+
+interface GivenSource {
+  readonly table?: string
+  readonly experiment?: string
+  readonly gpu?: Gpu
+  readonly slo?: number
+}
+
+/** What was measured of a model or a class, and on what where its table does not say. */
+const sourceOf = (path: string, kinds: readonly GpuKind[]) => ({ table, experiment, gpu: on, slo }: GivenSource) => {
+  const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+  return {
+    ...(experiment !== undefined && { experiment }),
+    ...(table !== undefined && { table: resolve(dirname(path), table) }),
+    ...(measuredOn !== undefined && { gpu: measuredOn }),
+    ...(slo !== undefined && { sloMs: slo }),
   }
 }
 

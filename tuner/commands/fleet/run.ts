@@ -49,24 +49,25 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const file = readFleetFile(flags.file, await loadPriceBook(flags.prices))
   const models: (FleetModel & { readonly demand: Demand; readonly entry: FleetModelEntry; readonly source: ModelSource })[] = []
   for (const entry of file.models) {
-    const source = await openSource(entry, flags.db)
-    models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
+    const source = await openSource(entry, flags.db, file)
+    const { reopened: _, byClass: __, ...known } = source
+    models.push({ ...known, name: entry.name, demand: entry.demand, entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
   const migration = file.today && migrationTo(plan, file, models)
-  const names = models.map(({ name }) => name)
-  const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db), seconds * sensitivityShare, (what) =>
+  const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db, file), seconds * sensitivityShare, (what) =>
     sayInPassing(`what if: ${what}`),
   )
   sayInPassing('')
   const found: Found = {
     plan,
+    models,
     sensitivity,
     ...(migration && { migration }),
     blocks: (pictured) => [
-      ...fleetBlocks(plan, names, file.headroom, pictured),
+      ...fleetBlocks(plan, models, file.headroom, pictured),
       ...sensitivityBlocks(sensitivity, plan),
       ...(migration ? migrationBlocks(migration) : []),
     ],
@@ -85,14 +86,19 @@ export async function fleet(flags: FleetFlags): Promise<number> {
 const sensitivityShare = 0.25
 
 /** Its measurements read again; a model that nothing limits, or that a longer limit lets serve nothing either, tells nothing. */
-function loosenedOf(models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[], db: string): LoosenedOf {
+function loosenedOf(
+  models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[],
+  db: string,
+  file: FleetFile,
+): LoosenedOf {
   return async (name, factor) => {
     const { entry, source } = models.find((model) => model.entry.name === name)!
     const slo = source.reopened?.experiment.slo
     // Limits on parts of a stream are not one time.
+    if (entry.classes || entry.llm) return undefined
     const sloMs = slo?.metric === undefined && slo?.limits === undefined ? (entry.sloMs ?? slo?.limitMs) : undefined
     if (sloMs === undefined) return undefined
-    return (await openSource({ ...entry, sloMs: sloMs * factor }, db)).segments
+    return (await openSource({ ...entry, sloMs: sloMs * factor }, db, file)).segments
   }
 }
 
@@ -115,6 +121,7 @@ function migrationTo(
 
 interface Found {
   readonly plan: FleetPlan
+  readonly models: readonly FleetModel[]
   readonly sensitivity: Sensitivity
   readonly migration?: Migration
   /** @param pictured with every GPU drawn */
@@ -140,5 +147,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, sensitivity, migration }) => fleetJson(plan, sensitivity, migration),
+  '.json': ({ plan, models, sensitivity, migration }) => fleetJson(plan, models, sensitivity, migration),
 }
