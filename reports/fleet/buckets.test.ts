@@ -35,7 +35,11 @@ function twoKindsCarry(load: readonly (readonly [number, number])[], [first, sec
   return b <= second + 1e-7
 }
 
-const rates = (length: number) => fc.array(fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 40 }) }, { weight: 1, arbitrary: fc.constant(0) }), { minLength: length, maxLength: length })
+const rates = (length: number) =>
+  fc.array(fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 40 }) }, { weight: 1, arbitrary: fc.constant(0) }), {
+    minLength: length,
+    maxLength: length,
+  })
 
 const drawn = fc
   .integer({ min: 1, max: 5 })
@@ -77,7 +81,10 @@ function carriedOf({ gpus }: Packing, buckets: readonly Bucket[], demand: number
     return Math.abs(part - 1) < 1e-6 ? [] : [`${name}: ${part}`]
   })
   const over = pools.flatMap((pool) => {
-    const busy = buckets.reduce((sum, { share }, b) => sum + (pool.routed!.parts[b]! > 1e-9 ? (pool.routed!.parts[b]! * share * demand) / pool.bucketRps![b]! : 0), 0)
+    const busy = buckets.reduce(
+      (sum, { share }, b) => sum + (pool.routed!.parts[b]! > 1e-9 ? (pool.routed!.parts[b]! * share * demand) / pool.bucketRps![b]! : 0),
+      0,
+    )
     const replicas = slots.filter(({ gpu }) => gpu === pool.gpu).length / pool.gpus - lost
     return busy > replicas * (1 + 1e-5) ? [`${pool.gpu}: ${busy} of ${replicas}`] : []
   })
@@ -95,7 +102,11 @@ test('of three kinds none is dearer than any mix of slices of buckets, as the pa
         const buckets = bucketsOf([2, 1])
         const names = ['a', 'b', 'c']
         const model: FleetModel = { name: 'm', buckets, segments: all.map((of, k) => segmentOf(buckets, names[k]!, of)) }
-        const found = await pack([model], [demand], prices.map((price, k) => kindOf(names[k]!, price)))
+        const found = await pack(
+          [model],
+          [demand],
+          prices.map((price, k) => kindOf(names[k]!, price)),
+        )
         let sliced = Number.POSITIVE_INFINITY
         for (let code = 0; code < 3 ** (2 * slices); code++) {
           const busy = [0, 0, 0]
@@ -103,7 +114,10 @@ test('of three kinds none is dearer than any mix of slices of buckets, as the pa
             const [k, b] = [Math.floor(code / 3 ** s) % 3, s % 2]
             busy[k]! += (buckets[b]!.share * demand) / slices / all[k]![b]!
           }
-          sliced = Math.min(sliced, busy.reduce((sum, of, k) => sum + (of > 0 ? Math.ceil(of - 1e-9) * prices[k]! : 0), 0))
+          sliced = Math.min(
+            sliced,
+            busy.reduce((sum, of, k) => sum + (of > 0 ? Math.ceil(of - 1e-9) * prices[k]! : 0), 0),
+          )
         }
         expect(found.pricePerHour).toBeLessThanOrEqual(sliced + 1e-6)
         expect(carriedOf(found, buckets, demand)).toEqual([])
@@ -149,7 +163,10 @@ test('times add up; routed by input alone, buckets of one input are one', () => 
   expect(mixtureRps(buckets, [10, 5, 1], [1, 1, 0])).toBeCloseTo(0.75 / (0.05 + 0.05), 12)
   expect(mixtureRps(buckets, [10, 0, 1], [1, 1, 0])).toBe(0)
   const merged = byInputAlone({ name: 'm', buckets, segments: [segmentOf(buckets, 'a', [10, 5, 1])] })!
-  expect(merged.buckets).toEqual([{ name: 'short', share: 0.75 }, { name: 'long', share: 0.25 }])
+  expect(merged.buckets).toEqual([
+    { name: 'short', share: 0.75 },
+    { name: 'long', share: 0.25 },
+  ])
   expect(merged.segments[0]!.bucketRps![0]).toBeCloseTo(7.5, 12)
   expect(merged.segments[0]!.bucketRps![1]).toBeCloseTo(1, 12)
   expect(byInputAlone(merged)).toBeUndefined()

@@ -43,13 +43,17 @@ export function bucketRows(
   demandRps: number,
   spared?: readonly string[],
 ): { readonly routes: readonly string[]; readonly rows: Programme['rows'] } {
-  const routes = pools.flatMap(({ bucketRps }, s) => buckets.flatMap((_, b) => (bucketRps[b]! > 0 ? [{ name: `${prefix}_${s}_${b}`, s, b }] : [])))
+  const routes = pools.flatMap(({ bucketRps }, s) =>
+    buckets.flatMap((_, b) => (bucketRps[b]! > 0 ? [{ name: `${prefix}_${s}_${b}`, s, b }] : [])),
+  )
   const everyBucket = buckets.map((_, b): Programme['rows'][number] => [
     routes.filter((route) => route.b === b).map(({ name }): Term => [1, name]),
     '= 1',
   ])
   const carried = pools.flatMap(({ name, bucketRps }, s): Programme['rows'][number][] => {
-    const busy = routes.filter((route) => route.s === s).map((route): Term => [(buckets[route.b]!.share * demandRps) / bucketRps[route.b]!, route.name])
+    const busy = routes
+      .filter((route) => route.s === s)
+      .map((route): Term => [(buckets[route.b]!.share * demandRps) / bucketRps[route.b]!, route.name])
     const most = Math.ceil(busy.reduce((sum, [each]) => sum + each, 0)) + 1
     const lost: Term[] = spared ? [[1, spared[s]!]] : []
     const used: Programme['rows'][number][] = spared ? [[[[1, name] as const, [-most, spared[s]!] as const], '<= 0']] : []

@@ -75,10 +75,16 @@ const secondsAlone = 5
  * First fit decreasing: each model takes as many of the slice that carries most per money as it needs, and slices go, the largest first, to the first GPU on which they
  * fit beside what it has. Undefined where no slice serves all of a model's requests.
  */
-export function firstFitDecreasing(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared | undefined {
+export function firstFitDecreasing(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+): Compared | undefined {
   const each = models.map((model, i) => {
     const perMoney = (segment: Segment) => segment.rateRps / (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
-    const [best] = bestPerSlice(model, kinds).filter(({ rateRps }) => rateRps > 0).sort((a, b) => perMoney(b) - perMoney(a))
+    const [best] = bestPerSlice(model, kinds)
+      .filter(({ rateRps }) => rateRps > 0)
+      .sort((a, b) => perMoney(b) - perMoney(a))
     if (best === undefined) return demandRps[i]! > 0 ? undefined : []
     return Array.from({ length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus }, () => best)
   })

@@ -76,9 +76,22 @@ interface Replica {
   readonly rates?: readonly number[]
 }
 
-async function countedOnce(wanted: readonly Wanted[], replicas: readonly Replica[], kinds: readonly GpuKind[], seconds: number, rules: Rules) {
+async function countedOnce(
+  wanted: readonly Wanted[],
+  replicas: readonly Replica[],
+  kinds: readonly GpuKind[],
+  seconds: number,
+  rules: Rules,
+) {
   const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })))
-  const served = wanted.map((of, m) => servedRows(m, of, replicas.filter((replica) => replica.m === m), rules.spared.has(of.model)))
+  const served = wanted.map((of, m) =>
+    servedRows(
+      m,
+      of,
+      replicas.filter((replica) => replica.m === m),
+      rules.spared.has(of.model),
+    ),
+  )
   const routes = served.flatMap((rows) => rows.routes)
   const solved = await solve(programmeOf(columns, replicas, kinds, served), seconds)
   if (solved === 'infeasible') throw tooFew(kinds)

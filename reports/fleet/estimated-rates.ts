@@ -27,10 +27,11 @@ export interface EstimatedModel {
 
 /** GPUs that share a model's layers. */
 const groups = [1, 2, 4, 8]
-/** Of the rate at which what waits grows without end: an SLO on tokens alone does not see it. */
-const busiest = 0.9
-/** Requests of one play: nine of ten within a limit are known to 2 %. */
-const playedRequests = 300
+/** Of the rate that a play keeps: near the end a long one tips over, its cache full and its answers begun anew, where a short one does not yet. */
+const reserved = 0.9
+/** Requests of one play that count: nine of ten within a limit are known to 2 %. Those before them find a server that is not yet full. */
+const [countedRequests, warmUpRequests] = [300, 200]
+const playedRequests = countedRequests + warmUpRequests
 /** Mixtures that are played; of others the least that any of the same replicas carried, beside what its parts add up to, is taken. */
 const mostMixtures = 40
 
@@ -54,8 +55,17 @@ export function estimatedModel(of: EstimatedModel, kinds: readonly GpuKind[], pe
       .flatMap((gpus): Segment[] => {
         const server = serverOn(of, buckets, gpu, gpus)
         if (server === undefined) return []
-        const bucketRps = buckets.map((bucket) => (longestOf(bucket) > server.maxModelLength ? 0 : aloneRps(server, bucket.requests, of.slo)))
-        const segment: Segment = { gpu, slice: whole, gpus, rateRps: unroutedRps(buckets, bucketRps), bucketRps, label: labelOf(server, of, gpus) }
+        const bucketRps = buckets.map((bucket) =>
+          longestOf(bucket) > server.maxModelLength ? 0 : aloneRps(server, bucket.requests, of.slo),
+        )
+        const segment: Segment = {
+          gpu,
+          slice: whole,
+          gpus,
+          rateRps: unroutedRps(buckets, bucketRps),
+          bucketRps,
+          label: labelOf(server, of, gpus),
+        }
         servers.set(poolOf(segment), server)
         return [segment]
       }),
@@ -79,7 +89,12 @@ const lengthOf = ({ promptTokens, outputTokens }: LlmRequest): number => promptT
 const longestOf = ({ requests }: RequestBucket): number => Math.max(...requests.map(lengthOf))
 
 /** With the longest context that fits of those that buckets need; undefined where none does, or the GPU has not what it asks for. */
-function serverOn({ architecture, settings }: EstimatedModel, buckets: readonly RequestBucket[], gpu: string, gpus: number): LlmServer | undefined {
+function serverOn(
+  { architecture, settings }: EstimatedModel,
+  buckets: readonly RequestBucket[],
+  gpu: string,
+  gpus: number,
+): LlmServer | undefined {
   const lengths = [...new Set(buckets.map(longestOf))].sort((a, b) => b - a)
   for (const maxModelLen of lengths) {
     try {
@@ -101,8 +116,8 @@ const labelOf = ({ maxModelLength }: LlmServer, { settings = {} }: EstimatedMode
 
 /** What a closed form says, or less where that does not keep the SLO when it is played. What a cache of beginnings would find is not counted on. */
 function aloneRps(server: LlmServer, requests: readonly LlmRequest[], slo: Slo): number {
-  const { capacityRps, saturationRps } = predictLlmCapacity({ server, load: llmLoad(requests, false) }, slo)
-  return playedRps(server, requests, Math.min(capacityRps, busiest * saturationRps), slo)
+  const { capacityRps } = predictLlmCapacity({ server, load: llmLoad(requests, false) }, slo)
+  return playedRps(server, requests, reserved * capacityRps, slo)
 }
 
 /** At most `rps`, found by halving: of it a fifteenth less at the most than is kept. 0 where a fifth is not kept either. */
@@ -119,27 +134,34 @@ function playedRps(server: LlmServer, requests: readonly LlmRequest[], rps: numb
 }
 
 function keeps(server: LlmServer, requests: readonly LlmRequest[], rateRps: number, slo: Slo): boolean {
+  const playedRate = rateRps / reserved
   const played = new SimulatedLlmServer({ server, requests })
   const { stream } = played.play({
     kind: 'open',
-    rateRps,
+    rateRps: playedRate,
     arrivals: { kind: 'poisson' },
-    durationS: playedRequests / rateRps,
+    durationS: playedRequests / playedRate,
     seed: 3,
   })
   const { ttft, tpot, e2e } = stream!.latenciesMs
-  const kept = ttft.reduce((sum, _, i) => sum + (countedMs({ ttft: ttft[i]!, tpot: tpot[i]!, e2e: e2e[i]! }, slo) <= slo.limitMs ? 1 : 0), 0)
-  return kept >= slo.percentile * ttft.length
+  let [kept, all] = [0, 0]
+  for (let i = warmUpRequests; i < ttft.length; i++, all++)
+    if (countedMs({ ttft: ttft[i]!, tpot: tpot[i]!, e2e: e2e[i]! }, slo) <= slo.limitMs) kept++
+  return kept >= slo.percentile * all
 }
 
 /** What is known of mixtures, each played once. */
-function mixtures(servers: ReadonlyMap<string, LlmServer>, buckets: readonly RequestBucket[], slo: Slo): NonNullable<FleetModel['mixedRps']> {
+function mixtures(
+  servers: ReadonlyMap<string, LlmServer>,
+  buckets: readonly RequestBucket[],
+  slo: Slo,
+): NonNullable<FleetModel['mixedRps']> {
   const known = new Map<string, number>()
   const least = new Map<string, number>()
   return (segment, parts, addedRps) => {
     const pool = poolOf(segment)
     if (parts.filter((part) => part > leastPart).length < 2) return addedRps
-    const rounded = parts.map((part) => Math.ceil(part * 10) / 10)
+    const rounded = parts.map((part) => Math.ceil(part * 50) / 50)
     const key = `${pool}\n${rounded.join()}`
     let factor = known.get(key)
     if (factor === undefined) {

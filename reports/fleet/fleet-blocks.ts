@@ -149,7 +149,9 @@ function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonl
 
 /** Replicas of a model, and what they carry together, requests per second. @param pool those alone */
 function standingOf(name: string, { gpus }: Packing, pool?: string): { readonly replicas: number; readonly carries: number } {
-  const own = gpus.flatMap(({ slots }) => slots.filter(({ model, segment }) => model === name && (pool === undefined || poolOf(segment!) === pool)))
+  const own = gpus.flatMap(({ slots }) =>
+    slots.filter(({ model, segment }) => model === name && (pool === undefined || poolOf(segment!) === pool)),
+  )
   // A replica on several GPUs stands on each of them.
   const replicas = Math.round(own.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0))
   return { replicas, carries: own.reduce((sum, { segment }) => sum + segment!.rateRps / segment!.gpus, 0) }

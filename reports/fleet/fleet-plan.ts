@@ -1,8 +1,8 @@
 /** A fleet over a day: one packing for its peaks, and one for every hour where GPUs may be cut anew. */
 import { type Demand, periodSeconds } from '../plan/demand.ts'
 import { aGpuEach, type Compared, eachAlone, firstFitDecreasing, spareGpus } from './comparisons.ts'
-import { pack } from './pack.ts'
 import { type Mix, mixOf } from './mixes.ts'
+import { pack } from './pack.ts'
 import type { FleetModel, GpuKind, Packing } from './packing.ts'
 import { noRules, type Rules } from './rules.ts'
 

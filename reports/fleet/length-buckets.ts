@@ -1,6 +1,7 @@
 /** Requests to a language model cut into buckets of input and output length, at the edges of Mélange (Griggs et al. 2024): about twice as long from one to the next. */
-import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
+
 import { grouped } from '../../trials/grouped.ts'
+import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import type { Bucket } from './packing.ts'
 
 const inputEdges = [25, 100, 250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000]

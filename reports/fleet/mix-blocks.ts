@@ -36,14 +36,22 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
           bucket.name,
           percent(bucket.share),
           rate(bucket.share * demand),
-          ...pools.map(({ segment }) => `${percent(partOf(segment, b))}${segment.bucketRps![b]! > 0 ? `, ${rate(segment.bucketRps![b]!)} alone` : ', cannot'}`),
+          ...pools.map(
+            ({ segment }) =>
+              `${percent(partOf(segment, b))}${segment.bucketRps![b]! > 0 ? `, ${rate(segment.bucketRps![b]!)} alone` : ', cannot'}`,
+          ),
         ]),
         [1, 2, ...pools.map((_, i) => i + 3)],
       ),
       ...table(
         ['on one kind alone', 'GPUs', 'per hour', 'the mix alone is'],
         [
-          ...mix.kinds.map(({ kind, gpus, pricePerHour }) => [kind, String(gpus), money(pricePerHour), cheaper(mix.alone.pricePerHour, pricePerHour)]),
+          ...mix.kinds.map(({ kind, gpus, pricePerHour }) => [
+            kind,
+            String(gpus),
+            money(pricePerHour),
+            cheaper(mix.alone.pricePerHour, pricePerHour),
+          ]),
           ...mix.unserved.map((kind) => [kind, '-', '-', 'a bucket keeps no SLO there, or there is no room for its longest requests']),
         ],
         [1, 2],
@@ -73,7 +81,9 @@ function weighed(buckets: readonly Bucket[], { byInput }: Mix): string {
 /** For who weighs a model's Services: what of each bucket goes to these replicas. Comment lines of a manifest; empty where nothing is routed. */
 export function routingComment(model: string, { routed }: Segment, buckets: readonly Bucket[] = []): string {
   if (routed === undefined) return ''
-  const lines = buckets.flatMap(({ name }, b) => (routed.parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(routed.parts[b]!)} of them`]))
+  const lines = buckets.flatMap(({ name }, b) =>
+    routed.parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(routed.parts[b]!)} of them`],
+  )
   return `# Of the requests of ${model} these go to these replicas, and no others:\n${lines.join('\n')}\n`
 }
 

@@ -31,7 +31,15 @@ export async function pack(
 ): Promise<Packing> {
   const wanted = models.flatMap((model, i): Wanted[] =>
     demandRps[i]! > 0
-      ? [{ model: model.name, demandRps: demandRps[i]!, best: bestPerSlice(model, kinds), buckets: model.buckets, mixedRps: model.mixedRps }]
+      ? [
+          {
+            model: model.name,
+            demandRps: demandRps[i]!,
+            best: bestPerSlice(model, kinds),
+            buckets: model.buckets,
+            mixedRps: model.mixedRps,
+          },
+        ]
       : [],
   )
   const without = wanted.flatMap(unservedOf)
@@ -108,7 +116,8 @@ async function placedByRules(
   const better = await assign(any, wanted, rules, Math.max(1, seconds / 4), money)
   // Requests that are routed might be routed otherwise: of those only the counts are a bound.
   const routed = wanted.some(({ best }) => best.some((segment) => segment.routed !== undefined))
-  if (better === 'infeasible') return found === undefined ? (routed ? undefined : 'infeasible') : routed ? found : { ...found, boundPerHour: found.pricePerHour }
+  if (better === 'infeasible')
+    return found === undefined ? (routed ? undefined : 'infeasible') : routed ? found : { ...found, boundPerHour: found.pricePerHour }
   if (routed) return better.gpus === undefined ? found : { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: bound }
   const boundPerHour = Math.max(bound, Math.min(better.boundPerHour, money))
   if (better.gpus !== undefined)

@@ -109,7 +109,4 @@ export function bestPerSlice({ segments }: FleetModel, kinds: readonly GpuKind[]
 const ratesOf = ({ bucketRps, rateRps }: Segment): readonly number[] => bucketRps ?? [rateRps]
 
 const isNoLess = (one: Segment, other: Segment): boolean =>
-  one.gpu === other.gpu &&
-  one.slice === other.slice &&
-  one.gpus === other.gpus &&
-  ratesOf(one).every((rps, i) => rps >= ratesOf(other)[i]!)
+  one.gpu === other.gpu && one.slice === other.slice && one.gpus === other.gpus && ratesOf(one).every((rps, i) => rps >= ratesOf(other)[i]!)

@@ -65,17 +65,15 @@ const gpu = z.strictObject({
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)
 /** A time that whole answers keep, or limits on parts of a stream. */
-const sloOrLimit = z
-  .union([z.string(), z.number()])
-  .transform((value, context): Slo => {
-    try {
-      return writtenSlo(String(value), maxErrorRate)
-    } catch (error) {
-      if (!(error instanceof UnitError)) throw error
-      context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
-      return z.NEVER
-    }
-  })
+const sloOrLimit = z.union([z.string(), z.number()]).transform((value, context): Slo => {
+  try {
+    return writtenSlo(String(value), maxErrorRate)
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
+    return z.NEVER
+  }
+})
 /** Of an SLO where nothing is said, as of experiments. */
 const maxErrorRate = 0.001
 
@@ -100,12 +98,17 @@ const model = z
     if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
       context.addIssue({
         code: 'custom',
-        message: 'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
+        message:
+          'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
       })
     if (llm !== undefined && slo === undefined)
       context.addIssue({ code: 'custom', path: ['slo'], message: "is needed by llm:, as in 'p90 tpot<80ms'" })
     if (llm === undefined && slo !== undefined && !isPlain(slo))
-      context.addIssue({ code: 'custom', path: ['slo'], message: "is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:" })
+      context.addIssue({
+        code: 'custom',
+        path: ['slo'],
+        message: 'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
+      })
   })
 const fleet = z
   .strictObject({
@@ -180,7 +183,11 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
         ...deployed,
         ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
         ...(classes && {
-          classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({ name: of, share, ...source({ ...entry, slo: entry.slo ?? slo?.limitMs }) })),
+          classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({
+            name: of,
+            share,
+            ...source({ ...entry, slo: entry.slo ?? slo?.limitMs }),
+          })),
         }),
         ...(llm && { llm: { entry: llm, slo: slo! } }),
         demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
@@ -216,15 +223,17 @@ interface GivenSource {
 }
 
 /** What was measured of a model or a class, and on what where its table does not say. */
-const sourceOf = (path: string, kinds: readonly GpuKind[]) => ({ table, experiment, gpu: on, slo }: GivenSource) => {
-  const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
-  return {
-    ...(experiment !== undefined && { experiment }),
-    ...(table !== undefined && { table: resolve(dirname(path), table) }),
-    ...(measuredOn !== undefined && { gpu: measuredOn }),
-    ...(slo !== undefined && { sloMs: slo }),
+const sourceOf =
+  (path: string, kinds: readonly GpuKind[]) =>
+  ({ table, experiment, gpu: on, slo }: GivenSource) => {
+    const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+    return {
+      ...(experiment !== undefined && { experiment }),
+      ...(table !== undefined && { table: resolve(dirname(path), table) }),
+      ...(measuredOn !== undefined && { gpu: measuredOn }),
+      ...(slo !== undefined && { sloMs: slo }),
+    }
   }
-}
 
 function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
   try {

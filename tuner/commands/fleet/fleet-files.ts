@@ -1,8 +1,8 @@
 /** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
-import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { routingComment } from '../../../reports/fleet/mix-blocks.ts'
+import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { type FleetModel, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
@@ -80,7 +80,11 @@ function servingOf(
       `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,
       `say how many it has: gpus: {${segment.gpu}: {perNode: ${segment.gpus}}}`,
     )
-  if (llm) throw new SpecError('its rates are estimated and nothing was measured', 'measure it: tune --model ... on the GPUs of the plan, and give the experiments as classes:')
+  if (llm)
+    throw new SpecError(
+      'its rates are estimated and nothing was measured',
+      'measure it: tune --model ... on the GPUs of the plan, and give the experiments as classes:',
+    )
   const measured = classes?.find(({ name: of }) => of === segment.startedAs) ?? entry
   const { reopened } = source.byClass?.get(measured.name) ?? source
   if (reopened === undefined) {

@@ -9,8 +9,8 @@ import { unroutedRps } from '../../../reports/fleet/buckets.ts'
 import { estimatedModel } from '../../../reports/fleet/estimated-rates.ts'
 import { FleetError, type FleetModel, type GpuKind, type Segment } from '../../../reports/fleet/packing.ts'
 import { poolOf } from '../../../reports/fleet/rules.ts'
-import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import { architectureOf, architectures, type Decoder } from '../../../trials/devices/architecture.ts'
+import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import type { LlmRequest } from '../../../trials/launchers/simulated/llm-configuration.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { readLengths } from '../../experiment/lengths.ts'
@@ -36,16 +36,27 @@ export const llmSchema = z
     lengths: z.string().min(1).optional(),
     inputTokens: lengths.optional(),
     outputTokens: lengths.optional(),
-    classes: z.record(z.string(), z.strictObject({ share, inputTokens: lengths, outputTokens: lengths })).refine(comeToAll, notAll).optional(),
+    classes: z
+      .record(z.string(), z.strictObject({ share, inputTokens: lengths, outputTokens: lengths }))
+      .refine(comeToAll, notAll)
+      .optional(),
     settings: z.strictObject(Object.fromEntries(given.map((name) => [name, setting(name)]))).optional(),
   })
   .superRefine(({ model, lengths: file, inputTokens, outputTokens, classes }, context) => {
     if (!languageModels.includes(model))
-      context.addIssue({ code: 'custom', path: ['model'], message: `no language model is called '${model}': ${languageModels.join(', ')}`, input: model })
+      context.addIssue({
+        code: 'custom',
+        path: ['model'],
+        message: `no language model is called '${model}': ${languageModels.join(', ')}`,
+        input: model,
+      })
     const ways = [file, inputTokens ?? outputTokens, classes].filter((way) => way !== undefined).length
     const half = (inputTokens === undefined) !== (outputTokens === undefined)
     if (ways !== 1 || half)
-      context.addIssue({ code: 'custom', message: 'needs the lengths of its requests: lengths: FILE, or inputTokens: and outputTokens:, or classes: (one of the three)' })
+      context.addIssue({
+        code: 'custom',
+        message: 'needs the lengths of its requests: lengths: FILE, or inputTokens: and outputTokens:, or classes: (one of the three)',
+      })
   })
 
 /** @param gpu reads a name of the catalogue */
@@ -54,8 +65,17 @@ export const classesSchema = (gpu: z.ZodType<Gpu>) =>
     .record(
       z.string(),
       z
-        .strictObject({ share, experiment: z.string().min(1).optional(), table: z.string().min(1).optional(), gpu: gpu.optional(), slo: duration.optional() })
-        .refine(({ experiment, table }) => (experiment === undefined) !== (table === undefined), 'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)'),
+        .strictObject({
+          share,
+          experiment: z.string().min(1).optional(),
+          table: z.string().min(1).optional(),
+          gpu: gpu.optional(),
+          slo: duration.optional(),
+        })
+        .refine(
+          ({ experiment, table }) => (experiment === undefined) !== (table === undefined),
+          'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)',
+        ),
     )
     .refine((classes) => Object.keys(classes).length > 1, 'one class is no class: give the model its experiment: or table:')
     .refine(comeToAll, notAll)
@@ -88,7 +108,10 @@ function requestsOf({ lengths: file, inputTokens, outputTokens, classes }: LlmEn
   const kinds = classes
     ? Object.entries(classes).map(([requestClass, of]) => ({ requestClass, ...of }))
     : [{ share: 1, inputTokens: inputTokens!, outputTokens: outputTokens! }]
-  const counts = countsByShare(kinds.map((of) => of.share), drawn)
+  const counts = countsByShare(
+    kinds.map((of) => of.share),
+    drawn,
+  )
   return kinds.flatMap((of, i) =>
     Array.from({ length: counts[i]! }, (): LlmRequest => {
       const [promptTokens, output] = [drawLength(of.inputTokens, uniform), drawLength(of.outputTokens, uniform)]
@@ -107,7 +130,10 @@ interface MeasuredClass {
  * Classes that were measured one by one as one model: a replica serves those of them that were measured in its configuration.
  * @throws FleetError where no configuration that is known serves a class
  */
-export function joinedClasses(name: string, classes: readonly MeasuredClass[]): FleetModel & { readonly buckets: NonNullable<FleetModel['buckets']> } {
+export function joinedClasses(
+  name: string,
+  classes: readonly MeasuredClass[],
+): FleetModel & { readonly buckets: NonNullable<FleetModel['buckets']> } {
   const total = classes.reduce((sum, of) => sum + of.share, 0)
   const buckets = classes.map((of) => ({ name: of.name, share: of.share / total }))
   const without = classes.find(({ segments }) => segments.length === 0)
@@ -120,6 +146,8 @@ export function joinedClasses(name: string, classes: readonly MeasuredClass[]): 
       pool.rates[c] = Math.max(pool.rates[c]!, segment.rateRps)
       pools.set(key, pool)
     }
-  const segments = [...pools.values()].map(({ first, startedAs, rates }): Segment => ({ ...first, rateRps: unroutedRps(buckets, rates), bucketRps: rates, startedAs }))
+  const segments = [...pools.values()].map(
+    ({ first, startedAs, rates }): Segment => ({ ...first, rateRps: unroutedRps(buckets, rates), bucketRps: rates, startedAs }),
+  )
   return { name, buckets, segments }
 }

@@ -57,8 +57,13 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
   const migration = file.today && migrationTo(plan, file, models)
-  const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db, file), seconds * sensitivityShare, (what) =>
-    sayInPassing(`what if: ${what}`),
+  const sensitivity = await sensitivityOf(
+    plan,
+    models,
+    file.kinds,
+    loosenedOf(models, flags.db, file),
+    seconds * sensitivityShare,
+    (what) => sayInPassing(`what if: ${what}`),
   )
   sayInPassing('')
   const found: Found = {
