@@ -25,6 +25,8 @@ export interface Wanted {
   /** Kinds of its requests that may go to different segments, and what is known of mixtures. */
   readonly buckets?: FleetModel['buckets']
   readonly mixedRps?: FleetModel['mixedRps']
+  /** On shares of GPUs under MPS. */
+  readonly shared?: readonly Segment[]
 }
 
 interface Assigned {

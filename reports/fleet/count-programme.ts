@@ -2,9 +2,11 @@
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import type { Wanted } from './assignment.ts'
 import { bucketRows, routedSegment } from './buckets.ts'
+import { fewContents, type SharedColumn } from './content-columns.ts'
 import { FleetError, type GpuKind, type Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
+import type { Content } from './shared-gpus.ts'
 
 export interface Uncut {
   readonly kind: GpuKind
@@ -19,6 +21,8 @@ export interface Counted {
 
 interface Counts {
   readonly gpus: readonly Uncut[]
+  /** GPUs under MPS. */
+  readonly shared: readonly Content[]
   readonly replicas: readonly Counted[]
   readonly bound: number
 }
@@ -32,7 +36,14 @@ const mixtureTolerance = 1e-3
  * Where requests of several buckets share replicas, their times are taken to add up; where a model knows better, a pool whose mixture carries less counts as so much slower, and all
  * is counted again. The bound is that of times that add up.
  */
-export async function counted(wanted: readonly Wanted[], kinds: readonly GpuKind[], seconds: number, rules: Rules): Promise<Counts> {
+/** @param contents of GPUs under MPS */
+export async function counted(
+  wanted: readonly Wanted[],
+  kinds: readonly GpuKind[],
+  seconds: number,
+  rules: Rules,
+  contents: readonly Content[] = [],
+): Promise<Counts> {
   const slower = new Map<Segment, number>()
   const mixed = wanted.some(({ buckets, mixedRps }) => buckets && mixedRps)
   let bound: number | undefined
@@ -40,7 +51,7 @@ export async function counted(wanted: readonly Wanted[], kinds: readonly GpuKind
     const replicas = wanted.flatMap((of, m) =>
       of.best.map((segment, s): Replica => ({ name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) })),
     )
-    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules)
+    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents)
     bound ??= found.bound
     const short = found.routed.filter(({ of, segment, counted: { segment: as } }) => {
       const known = slower.get(segment) ?? 1
@@ -50,7 +61,7 @@ export async function counted(wanted: readonly Wanted[], kinds: readonly GpuKind
       if (less) slower.set(segment, Math.max(0.01, carries / addedRps))
       return less
     })
-    if (short.length === 0) return { gpus: found.gpus, replicas: found.replicas, bound }
+    if (short.length === 0) return { gpus: found.gpus, shared: found.shared, replicas: found.replicas, bound }
   }
   const names = wanted.filter(({ mixedRps }) => mixedRps).map(({ model }) => model)
   throw new FleetError(
@@ -82,6 +93,7 @@ async function countedOnce(
   kinds: readonly GpuKind[],
   seconds: number,
   rules: Rules,
+  contents: readonly Content[],
 ) {
   const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })))
   const served = wanted.map((of, m) =>
@@ -93,10 +105,13 @@ async function countedOnce(
     ),
   )
   const routes = served.flatMap((rows) => rows.routes)
-  const solved = await solve(programmeOf(columns, replicas, kinds, served), seconds)
+  const programme = (shared: readonly SharedColumn[]) => programmeOf(columns, replicas, kinds, wanted, served, shared)
+  const { columns: shared, bound } = await fewContents(contents, programme)
+  const solved = await solve(programme(shared), seconds)
   if (solved === 'infeasible') throw tooFew(kinds)
   const counts = solved.values.map(Math.round)
-  const partOf = new Map(routes.map((name, i) => [name, solved.values[columns.length + replicas.length + i] ?? 0]))
+  const at = columns.length + replicas.length
+  const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
   const all = replicas.map((replica, i) => {
     const { m, of, segment, rates } = replica
     const count = counts[columns.length + i] ?? 0
@@ -109,14 +124,17 @@ async function countedOnce(
   })
   return {
     gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: counts[i] ?? 0 }, (): Uncut => ({ kind, partition }))),
+    shared: shared.flatMap(({ content }, i) => Array.from({ length: counts[at + routes.length + i] ?? 0 }, () => content)),
     replicas: all.map((one): Counted => one.counted),
     routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
-    bound: solved.bound,
+    bound: bound ?? solved.bound,
   }
 }
 
 interface Served {
   readonly rows: Programme['rows']
+  /** Of these, the row to which GPUs that it shares add what they carry: parts of its demand. Absent: it shares none. */
+  readonly carriedRow?: number
   readonly binaries: readonly string[]
   /** Of its buckets, continuous. */
   readonly routes: readonly string[]
@@ -129,16 +147,20 @@ function servedRows(m: number, { demandRps, buckets }: Wanted, own: readonly Rep
     return { binaries, ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
   }
   const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
+  // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
+  const capped = carried.map(([part, name]): Term => [Math.min(1, part), name])
   const lost = `w${m}`
   if (spared) return { binaries, routes: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
-  return { binaries, routes: [], rows: [[carried, '>= 1']] }
+  return { binaries, routes: [], rows: [[capped, '>= 1']], carriedRow: 0 }
 }
 
 function programmeOf(
   columns: readonly Column[],
   replicas: readonly Replica[],
   kinds: readonly GpuKind[],
+  wanted: readonly Wanted[],
   served: readonly Served[],
+  shared: readonly SharedColumn[],
 ): Programme {
   const least = Math.min(...kinds.map(({ pricePerHour }) => pricePerHour))
   const slices = kinds.flatMap(({ name, partitions }) => [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })))
@@ -153,7 +175,7 @@ function programmeOf(
     return [[[...used, ...given], '<= 0']]
   })
   const numbered = kinds.flatMap(({ name, count }): Programme['rows'][number][] => {
-    const of = columns.filter(({ kind }) => kind.name === name).map((column): Term => [1, column.name])
+    const of = [...columns, ...shared].filter(({ kind }) => kind.name === name).map((column): Term => [1, column.name])
     return count === undefined ? [] : [[of, `<= ${count}`]]
   })
   return {
@@ -161,11 +183,21 @@ function programmeOf(
       ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
       ...replicas.map(({ name }): Term => [idleReplica * least, name]),
       ...served.flatMap(({ routes }) => routes.map((name): Term => [0, name])),
+      ...shared.map(({ name, kind }): Term => [kind.pricePerHour, name]),
     ],
-    rows: [...room, ...served.flatMap(({ rows }) => rows), ...numbered],
-    integers: [...columns, ...replicas].map(({ name }) => name),
+    rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, shared)), ...room, ...numbered],
+    integers: [...columns, ...replicas, ...shared].map(({ name }) => name),
     binaries: served.flatMap(({ binaries }) => binaries),
   }
+}
+
+function withShared({ rows, carriedRow }: Served, { model, demandRps }: Wanted, shared: readonly SharedColumn[]): Programme['rows'] {
+  if (carriedRow === undefined) return rows
+  const more = shared.flatMap(({ name, carries }): Term[] => {
+    const rps = carries.get(model)
+    return rps === undefined ? [] : [[Math.min(1, rps / demandRps), name]]
+  })
+  return rows.map(([terms, limit], i) => [i === carriedRow ? [...terms, ...more] : terms, limit])
 }
 
 /** The loss of a GPU takes a replica of each segment in use at the least; none needs more of one than carry the demand, and one more. */

@@ -12,12 +12,15 @@
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { assign, type Place, type Wanted } from './assignment.ts'
 import { type Counted, counted, tooFew, type Uncut } from './count-programme.ts'
+import { interferenceOf } from './interference.ts'
 import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing } from './packing.ts'
 import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
+import { type Content, contentsOf } from './shared-gpus.ts'
 
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param seconds after which the best that is known is taken
+ * @param slows what models on one GPU under MPS do to one another
  * @param known a packing that keeps all of it, for where the time is up before one as cheap is found
  * @throws FleetError where a model has no segment on these GPUs, or there are too few of them
  */
@@ -28,6 +31,7 @@ export async function pack(
   seconds = 60,
   rules = noRules,
   known?: Packing,
+  slows = interferenceOf(),
 ): Promise<Packing> {
   const wanted = models.flatMap((model, i): Wanted[] =>
     demandRps[i]! > 0
@@ -38,6 +42,7 @@ export async function pack(
             best: bestPerSlice(model, kinds),
             buckets: model.buckets,
             mixedRps: model.mixedRps,
+            shared: model.segments.filter(({ share }) => share !== undefined),
           },
         ]
       : [],
@@ -54,11 +59,15 @@ export async function pack(
     known !== undefined && known.pricePerHour < found.pricePerHour
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, found.boundPerHour) }
       : found
-  const { gpus, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules)
-  const placed = placedOn(gpus, replicas, rules)
-  const pricePerHour = priceOf(gpus)
+  const contents = contentsOf(wanted, kinds, rules, slows)
+  const { gpus, shared, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, contents)
+  const apart = placedOn(gpus, replicas, rules)
+  const placed = apart && [...apart, ...shared.map(packedShared)]
+  const pricePerHour = priceOf([...gpus, ...shared])
   if (placed !== undefined && keepsAll(placed, wanted, rules))
     return orKnown({ gpus: placed, pricePerHour, boundPerHour: Math.min(pricePerHour, bound) })
+  // By the rules a second programme places slices, and nothing that is shared.
+  if (shared.length > 0) return pack(models, demandRps, kinds.map(unshared), seconds, rules, known)
   const assigned = ruled ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound) : undefined
   if (assigned === 'infeasible') throw tooFew(kinds)
   if (assigned !== undefined) return orKnown(assigned)
@@ -67,7 +76,8 @@ export async function pack(
 }
 
 /** Its name, or the bucket of its requests that nothing serves. */
-function unservedOf({ model, best, buckets }: Wanted): string[] {
+function unservedOf({ model, best, buckets, shared = [] }: Wanted): string[] {
+  if (shared.length > 0) return []
   if (best.length === 0) return [model]
   return (buckets ?? []).flatMap(({ name }, b) => (best.some(({ bucketRps }) => bucketRps![b]! > 0) ? [] : [`${model} (${name})`]))
 }
@@ -81,6 +91,14 @@ const asRouted = (wanted: readonly Wanted[], replicas: readonly Counted[]): Want
           .filter(({ model, count }) => model === of.model && count > 0)
           .map(({ model, segment }) => ({ model, demandRps: of.demandRps * segment.routed!.share, best: [segment] })),
   )
+
+/** A kind without MPS. */
+export const unshared = ({ mps: _, ...kind }: GpuKind): GpuKind => kind
+
+const packedShared = ({ kind, sharers }: Content): PackedGpu => ({
+  kind: kind.name,
+  slots: sharers.map(({ model, segment }) => ({ slice: segment.slice, model, segment })),
+})
 
 const priceOf = (gpus: readonly { readonly kind: GpuKind }[]): number => gpus.reduce((sum, { kind }) => sum + kind.pricePerHour, 0)
 

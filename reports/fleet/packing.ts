@@ -1,5 +1,7 @@
 /** What a fleet is made of: GPUs that may be cut, what was measured of models on their slices, and who stands where. */
+
 import type { Partition } from '../../trials/devices/mig-placements.ts'
+import type { Slowdown } from './interference.ts'
 
 /** A GPU that is not cut. */
 export const whole = 'whole'
@@ -11,6 +13,8 @@ export interface GpuKind {
   readonly count?: number
   /** Ways to cut one; `[whole]` is one of them. */
   readonly partitions: readonly Partition[]
+  /** It may be shared by MPS: memory for all processes on it together. */
+  readonly mps?: { readonly memoryMiB: number }
 }
 
 /** Requests of a model that are alike in size, or of one class. */
@@ -45,6 +49,14 @@ export interface Segment {
   /** Of the buckets' classes, the one whose experiment or table says how it is started. */
   readonly startedAs?: string
   readonly label: string
+  /** Of a GPU under MPS, of its threads, 0-1; its slice is then written '40%'. Absent: a whole one, or a slice of MIG. */
+  readonly share?: number
+  /** What its batches take, and may take; GPU memory that its processes hold. */
+  readonly latencyMs?: number
+  readonly limitMs?: number
+  readonly memoryMiB?: number
+  /** Packed beside others under MPS: who they are, what it carries alone on its share, and how much slower they make it. */
+  readonly beside?: Slowdown & { readonly others: readonly string[]; readonly aloneRps: number }
   /** Of its experiment. */
   readonly trial?: number
   /** Of its table: where it stands, and what is told with it. */
@@ -94,8 +106,10 @@ export class FleetError extends Error {
 
 /** Of all that a model has on a slice, what carries most: a slice costs the same whatever runs on it. With buckets, all that carry most of any mixture of them may be. */
 export function bestPerSlice({ segments }: FleetModel, kinds: readonly GpuKind[]): Segment[] {
-  const there = segments.filter(({ gpu, slice }) =>
-    kinds.some(({ name, partitions }) => name === gpu && partitions.some((partition) => partition.includes(slice))),
+  const there = segments.filter(
+    ({ gpu, slice, share }) =>
+      share === undefined &&
+      kinds.some(({ name, partitions }) => name === gpu && partitions.some((partition) => partition.includes(slice))),
   )
   const best: Segment[] = []
   for (const segment of there.filter((one) => ratesOf(one).some((rps) => rps > 0))) {
