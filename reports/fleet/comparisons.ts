@@ -1,7 +1,7 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
-import { pack } from './pack.ts'
-import { bestPerSlice, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
+import { pack, unshared } from './pack.ts'
+import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
 import { noRules, type Rules } from './rules.ts'
 
 export interface Compared {
@@ -34,11 +34,11 @@ export async function eachAlone(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { spared } = noRules,
+  { spared, slows }: Rules = noRules,
 ): Promise<Packing> {
   const alone: Packing[] = []
   for (const [i, model] of models.entries()) {
-    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [] }
+    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [], slows }
     alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone, own))
   }
   return {
@@ -56,16 +56,33 @@ export async function spareGpus(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { apart }: Rules,
+  { apart, slows }: Rules,
   seconds: number,
   known: Packing,
 ): Promise<{ readonly without: Compared; readonly beside?: Compared }> {
-  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart }, known)
+  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart, slows }, known)
   const used = kinds.filter(({ name }) => gpus.some(({ kind }) => kind === name))
   const there = used.every(({ name, count = Number.POSITIVE_INFINITY }) => gpus.filter(({ kind }) => kind === name).length < count)
   const without = { gpus: gpus.length, pricePerHour }
   const spare = { gpus: used.length, pricePerHour: used.reduce((sum, kind) => sum + kind.pricePerHour, 0) }
   return { without, ...(there && { beside: added([without, spare]) }) }
+}
+
+/** The same models with no GPU under MPS; undefined where one has nothing else. */
+export async function withoutMps(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  rules: Rules,
+  seconds: number,
+): Promise<Compared | undefined> {
+  try {
+    const { gpus, pricePerHour } = await pack(models, demandRps, kinds.map(unshared), seconds, rules)
+    return { gpus: gpus.length, pricePerHour }
+  } catch (error) {
+    if (error instanceof FleetError) return undefined
+    throw error
+  }
 }
 
 /** One model takes the solver milliseconds. */

@@ -183,7 +183,7 @@ function programmeOf(
       ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
       ...replicas.map(({ name }): Term => [idleReplica * least, name]),
       ...served.flatMap(({ routes }) => routes.map((name): Term => [0, name])),
-      ...shared.map(({ name, kind }): Term => [kind.pricePerHour, name]),
+      ...shared.map(({ name, kind, content }): Term => [kind.pricePerHour + content.sharers.length * idleReplica * least, name]),
     ],
     rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, shared)), ...room, ...numbered],
     integers: [...columns, ...replicas, ...shared].map(({ name }) => name),

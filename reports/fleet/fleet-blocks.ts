@@ -11,6 +11,7 @@ import { type FleetModel, type PackedGpu, type Packing, whole } from './packing.
 import { type Placement, placementsOf } from './placements.ts'
 import { poolOf } from './rules.ts'
 import { type Sensitivity, sensitivityJson } from './sensitivity.ts'
+import { sharesGpus, sharingBlocks } from './sharing-blocks.ts'
 
 const hoursPerMonth = 730
 
@@ -33,7 +34,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      'prices of GPUs alone; slices of MIG do not slow one another down, and nothing else shares a GPU',
+      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : ', and nothing else shares a GPU'}`,
       ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
       ...ruleLines(plan, models),
     ]),
@@ -50,6 +51,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
       models.map((name, i) => modelRow(name, peaksRps[i]!, atPeaks)),
       [1, 2, 3, 4],
     ),
+    ...sharingBlocks(atPeaks),
     ...mixBlocks(plan, fleet),
     heading(2, 'Beside it'),
     ...table(
@@ -59,6 +61,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
           ['whole GPUs for each model', compared.aGpuEach],
           ['each model alone on GPUs cut for it', compared.eachAlone],
           [`the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`, compared.firstFit],
+          ...(compared.unshared ? [['the same with none side by side under MPS', compared.unshared] as const] : []),
           ...spareRows(plan),
         ] as const
       ).map(beside),
@@ -113,7 +116,7 @@ const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
     kind,
     slices: slots.map(({ slice, model, segment }) => ({
       slice,
-      ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps }),
+      ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps, ...(segment.beside && { beside: segment.beside }) }),
     })),
   })),
 })

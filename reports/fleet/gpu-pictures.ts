@@ -27,7 +27,7 @@ export function pictureBlocks(gpus: readonly PackedGpu[], models: readonly strin
   return [
     heading(2, gpus.length <= mostSingly ? 'Every GPU' : 'Every GPU, those alike drawn once'),
     paragraph(
-      `Slices are as wide as their part of the GPU's memory. The bars of a slice: ${hours}, all replicas of a model taking its requests in proportion to what they carry.${kept} Beside a slice stands the share of its busiest hour. What is blank is spare.`,
+      `Slices are as wide as their part of the GPU's memory, those under MPS as their part of its threads. The bars of a slice: ${hours}, all replicas of a model taking its requests in proportion to what they carry.${kept} Beside a slice stands the share of its busiest hour. What is blank is spare.`,
     ),
     ...all.map(({ gpu, number, count }) =>
       pictureOf(gpu, `${gpu.kind} ${count > 1 ? `× ${count}` : number}`, { models, headroom, busyOf, steady }),
@@ -59,7 +59,7 @@ interface Drawn {
 }
 
 function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
-  const parts = gpu.slots.map((slot) => ({ ...slot, part: partOf(gpu.kind, slot.slice) }))
+  const parts = gpu.slots.map((slot) => ({ ...slot, part: partOf(gpu.kind, slot) }))
   const taken = parts.reduce((sum, { part }) => sum + part, 0)
   let at = 0
   const boxes = parts.map((slot) => {
@@ -67,7 +67,10 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
     at += slot.part
     return boxOf(slot, x, wide, drawn)
   })
-  const unused = 1 - taken > 1e-6 ? nothing(taken * width, (1 - taken) * width - gap, 'no slice fits', '') : ''
+  const unused =
+    1 - taken > 1e-6
+      ? nothing(taken * width, (1 - taken) * width - gap, parts.some(({ segment }) => segment?.share) ? 'free' : 'no slice fits', '')
+      : ''
   const height = nameHeight + barHeight + axisHeight
   const said = parts.map(
     ({ slice, model, segment }) =>
@@ -81,8 +84,9 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
   }
 }
 
-const partOf = (kind: string, slice: string): number =>
-  slice === whole ? 1 : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1)
+/** Of the memory; under MPS, where no part of that is anyone's, of the threads. */
+const partOf = (kind: string, { slice, segment }: PackedGpu['slots'][number]): number =>
+  segment?.share ?? (slice === whole ? 1 : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))
 
 /** Of the whole GPU, by the parts of its memory. */
 function busySaid(parts: readonly (PackedGpu['slots'][number] & { readonly part: number })[], { busyOf }: Drawn): string {

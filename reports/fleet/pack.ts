@@ -12,7 +12,6 @@
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { assign, type Place, type Wanted } from './assignment.ts'
 import { type Counted, counted, tooFew, type Uncut } from './count-programme.ts'
-import { interferenceOf } from './interference.ts'
 import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing } from './packing.ts'
 import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
 import { type Content, contentsOf } from './shared-gpus.ts'
@@ -20,7 +19,6 @@ import { type Content, contentsOf } from './shared-gpus.ts'
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param seconds after which the best that is known is taken
- * @param slows what models on one GPU under MPS do to one another
  * @param known a packing that keeps all of it, for where the time is up before one as cheap is found
  * @throws FleetError where a model has no segment on these GPUs, or there are too few of them
  */
@@ -31,7 +29,6 @@ export async function pack(
   seconds = 60,
   rules = noRules,
   known?: Packing,
-  slows = interferenceOf(),
 ): Promise<Packing> {
   const wanted = models.flatMap((model, i): Wanted[] =>
     demandRps[i]! > 0
@@ -42,7 +39,7 @@ export async function pack(
             best: bestPerSlice(model, kinds),
             buckets: model.buckets,
             mixedRps: model.mixedRps,
-            shared: model.segments.filter(({ share }) => share !== undefined),
+            shared: model.segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps)),
           },
         ]
       : [],
@@ -59,7 +56,7 @@ export async function pack(
     known !== undefined && known.pricePerHour < found.pricePerHour
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, found.boundPerHour) }
       : found
-  const contents = contentsOf(wanted, kinds, rules, slows)
+  const contents = contentsOf(wanted, kinds, rules)
   const { gpus, shared, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, contents)
   const apart = placedOn(gpus, replicas, rules)
   const placed = apart && [...apart, ...shared.map(packedShared)]

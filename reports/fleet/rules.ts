@@ -1,4 +1,5 @@
 /** What a packing keeps beyond its demands, checked on the packing itself: no solver is believed. */
+import type { Interference } from './interference.ts'
 import type { PackedGpu, Segment } from './packing.ts'
 
 export interface Rules {
@@ -6,6 +7,8 @@ export interface Rules {
   readonly spared: ReadonlySet<string>
   /** Groups of models of which no two share a GPU. */
   readonly apart: readonly (readonly string[])[]
+  /** What models on one GPU under MPS do to one another; absent: as is assumed. */
+  readonly slows?: Interference
 }
 
 export const noRules: Rules = { spared: new Set(), apart: [] }

@@ -116,7 +116,7 @@ test('no set of GPUs costs less, by trying every number of every content', async
           shared: segments.filter((of) => of.share !== undefined),
         }))
         const contents = [
-          ...contentsOf(wanted, kinds, noRules, slows).map(({ sharers }) => ({
+          ...contentsOf(wanted, kinds, noRules).map(({ sharers }) => ({
             price: 1,
             rates: models.map(({ name }) =>
               sharers.filter(({ model }) => model === name).reduce((sum, { segment }) => sum + segment.rateRps, 0),

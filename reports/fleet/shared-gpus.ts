@@ -1,6 +1,6 @@
 /** What may live on one GPU side by side under MPS: two or three replicas with their shares of its threads, their memory together no more than it has, each as slow as its neighbours make it. */
 import type { Wanted } from './assignment.ts'
-import type { Interference, Neighbour, Slowdown } from './interference.ts'
+import { type Interference, interferenceOf, type Neighbour, type Slowdown } from './interference.ts'
 import { FleetError, type GpuKind, type Segment } from './packing.ts'
 import type { Rules } from './rules.ts'
 
@@ -20,7 +20,11 @@ export interface Content {
 const mostForTriples = 12
 
 /** Every content whose replicas all carry something. Models that bear the loss of a GPU, and those whose requests are routed by size, have slices or GPUs of their own. */
-export function contentsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[], { spared, apart }: Rules, slows: Interference): Content[] {
+export function contentsOf(
+  wanted: readonly Wanted[],
+  kinds: readonly GpuKind[],
+  { spared, apart, slows = interferenceOf() }: Rules,
+): Content[] {
   const may = wanted.filter(({ model, buckets }) => buckets === undefined && !spared.has(model))
   return kinds.flatMap((kind) => {
     if (kind.mps === undefined) return []

@@ -5,7 +5,7 @@ import type { Slo } from '../../../profiler/types.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
-import { findGpu, type Gpu } from '../../../trials/devices/catalogue.ts'
+import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
@@ -60,6 +60,7 @@ const gpu = z.strictObject({
   price: positive.optional(),
   count: z.number().int().min(0).optional(),
   mig: z.boolean().default(true),
+  mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
 /** GPUs that may be lost. */
@@ -114,7 +115,7 @@ const fleet = z
   .strictObject({
     gpus: z.record(
       z.string(),
-      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, perNode: 1 }),
+      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, mps: false, perNode: 1 }),
     ),
     models: z.record(z.string(), model),
     spare: spare.default(0),
@@ -235,7 +236,7 @@ const sourceOf =
     }
   }
 
-function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
+function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
   try {
     const found = findGpu(name)
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
@@ -246,6 +247,7 @@ function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path
       pricePerHour,
       ...(count !== undefined && { count }),
       partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
+      ...(mps && { mps: { memoryMiB: usableMemoryMiB(found) } }),
     }
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error

@@ -87,6 +87,11 @@ function servingOf(
     )
   const measured = classes?.find(({ name: of }) => of === segment.startedAs) ?? entry
   const { reopened } = source.byClass?.get(measured.name) ?? source
+  if (segment.share !== undefined)
+    throw new SpecError(
+      `shares of a GPU's threads are given by its MPS daemon: a pod cannot ask for ${segment.slice}`,
+      `start its servers with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=${Math.round(segment.share * 100)} and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=${segment.memoryMiB}M`,
+    )
   if (reopened === undefined) {
     if (image === undefined) throw new SpecError('a table does not say what serves', 'name its image: in the fleet file')
     const { sloMs, table } = measured
