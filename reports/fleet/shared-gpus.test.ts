@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { interferenceOf, type MeasuredSlowdown } from './interference.ts'
+import { readPairs } from './measured-pairs.ts'
 import { pack, unshared } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
 import { noRules } from './rules.ts'
@@ -169,6 +170,20 @@ test('of many models contents are priced and joined: what is found keeps every d
   expect(packed.boundPerHour).toBeGreaterThan(0)
   expect(packed.pricePerHour).toBeLessThanOrEqual(packed.boundPerHour * 1.1 + 1)
   expect(packed.pricePerHour).toBeLessThan(25)
+})
+
+test('measured pairs are read, and what is wrong with a line is told', () => {
+  const header = 'gpu,model,beside,othersSharePercent,aloneMs,besideMs\n'
+  expect(readPairs(`${header}t4,a,b+c,60,20,25\n`, 'p.csv')).toEqual([
+    { kind: 'T4', model: 'a', others: ['b', 'c'], othersShare: 0.6, slowdown: 1.25 },
+  ])
+  for (const [text, message] of [
+    ['gpu,model\n', /no column beside/],
+    [`${header}T4,a,b,60,0,25\n`, /p.csv:2: no measured pair/],
+    [`${header}T4,a,,60,20,25\n`, /p.csv:2/],
+    [`${header}T5,a,b,60,20,25\n`, /p.csv:2: .*T5/],
+  ] as const)
+    expect(() => readPairs(text, 'p.csv')).toThrow(message)
 })
 
 test('rows on shares of a GPU say how long a batch takes and what memory it holds', () => {

@@ -35,7 +35,7 @@ export function sharingBlocks(packing: Packing): Block[] {
   return [
     heading(2, 'Side by side'),
     paragraph(
-      `Under MPS a model gets slower beside others: planned for at the upper end of what is known of it. ${open.length === 0 ? 'All of it was measured.' : `Not measured, and worth it, for the packing rests on them: ${said.join('; ')}. tune fleet --measure-pairs does.`}`,
+      `Under MPS a model gets slower beside others: planned for at the upper end of what is known of it. ${open.length === 0 ? 'All of it was measured.' : `Not measured, and worth it, for the packing rests on them: ${said.join('; ')}. Measure each alone and beside the others at these shares and rates, and name the file of it: pairs: in the fleet file.`}`,
     ),
     ...table(
       ['model', 'on', 'beside', 'carries alone', 'carries there', 'slower, expected', 'planned for', 'which is'],

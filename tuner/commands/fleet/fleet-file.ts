@@ -2,6 +2,8 @@
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Slo } from '../../../profiler/types.ts'
+import { interferenceOf } from '../../../reports/fleet/interference.ts'
+import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
@@ -120,6 +122,7 @@ const fleet = z
     models: z.record(z.string(), model),
     spare: spare.default(0),
     apart: z.array(z.array(z.string()).min(2)).default([]),
+    pairs: z.string().min(1).optional(),
     headroom: share.default(0),
     today: todaySchema(gpuName).optional(),
     timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
@@ -203,7 +206,9 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
-  const rules = { spared: new Set(spared), apart: given.apart }
+  const pairs = given.pairs === undefined ? undefined : resolve(dirname(path), given.pairs)
+  const measured = pairs === undefined ? undefined : readPairs(givenText(pairs, 'the measured pairs', '--file', 'data'), given.pairs!)
+  const rules = { spared: new Set(spared), apart: given.apart, ...(measured && { slows: interferenceOf(measured) }) }
   return {
     folder: dirname(path),
     kinds,

@@ -1,0 +1,41 @@
+/** Slowdowns of models beside others as they were measured: a CSV with a row for each model of each pair or three. */
+import { findGpu } from '../../trials/devices/catalogue.ts'
+import { CsvError, csvRecords } from '../report/csv.ts'
+import type { MeasuredSlowdown } from './interference.ts'
+import { FleetError } from './packing.ts'
+
+const columns = ['gpu', 'model', 'beside', 'othersSharePercent', 'aloneMs', 'besideMs'] as const
+const hint = `a CSV with columns ${columns.join(',')}: latencies of the model at one rate and one share, alone and beside the others (names joined by +), which hold so much of the threads together`
+
+/** @throws FleetError that names the line */
+export function readPairs(text: string, shown: string): MeasuredSlowdown[] {
+  const [header, ...records] = recordsOf(text, shown)
+  const at = columns.map((column) => header?.cells.findIndex((cell) => cell.trim().toLowerCase() === column.toLowerCase()) ?? -1)
+  const missing = columns.find((_, i) => at[i]! < 0)
+  if (missing) throw new FleetError(`${shown} has no column ${missing}`, hint)
+  return records.map(({ cells, line }) => {
+    const [gpu, model, beside, ...numbers] = at.map((i) => (cells[i] ?? '').trim()) as [string, string, string, ...string[]]
+    const [othersShare, aloneMs, besideMs] = numbers.map(Number) as [number, number, number]
+    const others = beside.split('+').map((name) => name.trim())
+    if (model === '' || others.includes('') || ![othersShare, aloneMs, besideMs].every((value) => value > 0) || othersShare > 100)
+      throw new FleetError(`${shown}:${line}: no measured pair`, hint)
+    return { kind: kindOf(gpu, `${shown}:${line}`), model, others, othersShare: othersShare / 100, slowdown: besideMs / aloneMs }
+  })
+}
+
+function recordsOf(text: string, shown: string) {
+  try {
+    return csvRecords(text)
+  } catch (error) {
+    if (error instanceof CsvError) throw new FleetError(`${shown}:${error.line}: ${error.what}`, hint)
+    throw error
+  }
+}
+
+function kindOf(name: string, where: string): string {
+  try {
+    return findGpu(name).name
+  } catch (error) {
+    throw new FleetError(`${where}: ${(error as Error).message}`, hint)
+  }
+}
