@@ -6,7 +6,8 @@
  *
  * Cache and power are one term here: of a model that was not profiled neither is known. What no pair was measured for is assumed, and planned for at its upper end.
  */
-import { mean, standardDeviation } from 'simple-statistics'
+import { standardDeviation } from 'simple-statistics'
+import { mpsPull } from '../../trials/devices/mps-pull.ts'
 
 /** A replica beside others: its part of the GPU, and how long its batch takes alone, ms. */
 export interface Neighbour {
@@ -23,23 +24,20 @@ export interface MeasuredSlowdown {
   /** Parts of the GPU that the others held, together. */
   readonly othersShare: number
   readonly slowdown: number
+  /** The GPU was not there. */
+  readonly emulated?: boolean
 }
 
 export interface Slowdown {
   readonly expected: number
   /** What is planned for: one in forty is worse, where pairs differ as those that are known. */
   readonly upper: number
-  readonly how: 'assumed' | 'learned' | 'measured'
+  /** `emulated`: measured, on a GPU that was not there. */
+  readonly how: 'assumed' | 'learned' | 'measured' | 'emulated'
 }
 
-/**
- * Two of one model on halves of a V100, latency beside over alone, of AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (icloud-ecnu/igniter, Algorithm/config:
- * activetime_2 / activetime_1): no other pair is public there.
- */
-const published = [3.8653 / 3.6834, 21.2965 / 20.2699, 58.5846 / 52.0246, 89.0054 / 81.3991]
-const pulls = published.map((slowdown) => (slowdown - 1) / 0.5)
-/** Mean, and how far models and neighbours lie from it; other GPUs are taken to be like it, the spread doubled for that. */
-const assumed = { mean: mean(pulls), deviation: 2 * standardDeviation(pulls) }
+/** The published pairs' mean, and how far models and neighbours lie from it; other GPUs are taken to be like it, the spread doubled for that. */
+const assumed = { mean: mpsPull.mean, deviation: 2 * mpsPull.deviation }
 /** Of a measured pair that is measured again, as a part of its slowdown. */
 const repeatability = 0.02
 const upperEnd = 2
@@ -65,7 +63,11 @@ export function interferenceOf(measured: readonly MeasuredSlowdown[] = []): Inte
     if (same.length > 0) {
       const pull = Math.max(...same.map(pullOf))
       const expected = 1 + Math.max(0, pull) * share
-      return { expected, upper: expected * (1 + upperEnd * repeatability), how: 'measured' }
+      return {
+        expected,
+        upper: expected * (1 + upperEnd * repeatability),
+        how: same.some(({ emulated }) => emulated) ? 'emulated' : 'measured',
+      }
     }
     const { mean: pull, deviation } = learnt.get(kind) ?? assumed
     const at = (of: number) => 1 + Math.max(0, of) * share + waits

@@ -1,11 +1,32 @@
 /** Slowdowns of models beside others as they were measured: a CSV with a row for each model of each pair or three. */
 import { findGpu } from '../../trials/devices/catalogue.ts'
-import { CsvError, csvRecords } from '../report/csv.ts'
+import { CsvError, csv, csvRecords } from '../report/csv.ts'
 import type { MeasuredSlowdown } from './interference.ts'
 import { FleetError } from './packing.ts'
 
 const columns = ['gpu', 'model', 'beside', 'othersSharePercent', 'aloneMs', 'besideMs'] as const
 const hint = `a CSV with columns ${columns.join(',')}: latencies of the model at one rate and one share, alone and beside the others (names joined by +), which hold so much of the threads together`
+
+/** A slowdown with the latencies that it is of, medians in ms. */
+export interface MeasuredPair extends MeasuredSlowdown {
+  readonly aloneMs: number
+  readonly besideMs: number
+}
+
+/** Such a file; `isAdded`: more lines of one that is there. */
+export function pairsCsv(pairs: readonly MeasuredPair[], isAdded: boolean): string {
+  const rows = pairs.map(({ kind, model, others, othersShare, aloneMs, besideMs, emulated }) => [
+    kind,
+    model,
+    others.join('+'),
+    Number((100 * othersShare).toFixed(1)),
+    Number(aloneMs.toFixed(3)),
+    Number(besideMs.toFixed(3)),
+    emulated ? 'emulated' : 'measured',
+  ])
+  const text = csv([...columns, 'provenance'], rows)
+  return isAdded ? text.slice(text.indexOf('\n') + 1) : text
+}
 
 /** @throws FleetError that names the line */
 export function readPairs(text: string, shown: string): MeasuredSlowdown[] {
@@ -14,12 +35,20 @@ export function readPairs(text: string, shown: string): MeasuredSlowdown[] {
   const missing = columns.find((_, i) => at[i]! < 0)
   if (missing) throw new FleetError(`${shown} has no column ${missing}`, hint)
   return records.map(({ cells, line }) => {
+    const emulated = cells[header!.cells.findIndex((cell) => cell.trim().toLowerCase() === 'provenance')]?.trim() === 'emulated'
     const [gpu, model, beside, ...numbers] = at.map((i) => (cells[i] ?? '').trim()) as [string, string, string, ...string[]]
     const [othersShare, aloneMs, besideMs] = numbers.map(Number) as [number, number, number]
     const others = beside.split('+').map((name) => name.trim())
     if (model === '' || others.includes('') || ![othersShare, aloneMs, besideMs].every((value) => value > 0) || othersShare > 100)
       throw new FleetError(`${shown}:${line}: no measured pair`, hint)
-    return { kind: kindOf(gpu, `${shown}:${line}`), model, others, othersShare: othersShare / 100, slowdown: besideMs / aloneMs }
+    return {
+      kind: kindOf(gpu, `${shown}:${line}`),
+      model,
+      others,
+      othersShare: othersShare / 100,
+      slowdown: besideMs / aloneMs,
+      ...(emulated && { emulated }),
+    }
   })
 }
 

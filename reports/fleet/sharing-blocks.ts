@@ -21,11 +21,20 @@ export const sharesGpus = ({ gpus }: Packing): boolean => besideOn(gpus).length 
 
 /** Contents of which some slowdown is not measured: of those that the packing wants, no others. */
 export function unmeasuredContents({ gpus }: Packing): PackedGpu[] {
-  const wanting = gpus.filter(({ slots }) => slots.some(({ segment }) => segment?.beside && segment.beside.how !== 'measured'))
+  const wanting = gpus.filter(({ slots }) =>
+    slots.some(({ segment }) => segment?.beside && segment.beside.how !== 'measured' && segment.beside.how !== 'emulated'),
+  )
   return [
     ...new Map(wanting.map((gpu) => [[gpu.kind, ...gpu.slots.map(({ model, slice }) => `${model} ${slice}`)].join('\n'), gpu])).values(),
   ]
 }
+
+const howSaid = {
+  assumed: 'assumed',
+  learned: 'learned from other pairs',
+  measured: 'measured',
+  emulated: 'measured on an emulated GPU',
+} as const
 
 export function sharingBlocks(packing: Packing): Block[] {
   const beside = besideOn(packing.gpus)
@@ -35,7 +44,7 @@ export function sharingBlocks(packing: Packing): Block[] {
   return [
     heading(2, 'Side by side'),
     paragraph(
-      `Under MPS a model gets slower beside others: planned for at the upper end of what is known of it. ${open.length === 0 ? 'All of it was measured.' : `Not measured, and worth it, for the packing rests on them: ${said.join('; ')}. Measure each alone and beside the others at these shares and rates, and name the file of it: pairs: in the fleet file.`}`,
+      `Under MPS a model gets slower beside others: planned for at the upper end of what is known of it. ${open.length === 0 ? 'All of it was measured.' : `Not measured, and worth it, for the packing rests on them: ${said.join('; ')}. --measure-pairs FILE measures them, or name a file that did: pairs: in the fleet file.`}`,
     ),
     ...table(
       ['model', 'on', 'beside', 'carries alone', 'carries there', 'slower, expected', 'planned for', 'which is'],
@@ -47,7 +56,7 @@ export function sharingBlocks(packing: Packing): Block[] {
         rate(rateRps),
         percent(of!.expected - 1),
         percent(of!.upper - 1),
-        of!.how === 'learned' ? 'learned from other pairs' : of!.how,
+        howSaid[of!.how],
       ]),
       [3, 4, 5, 6],
     ),

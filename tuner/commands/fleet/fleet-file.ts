@@ -2,7 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Slo } from '../../../profiler/types.ts'
-import { interferenceOf } from '../../../reports/fleet/interference.ts'
+import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
 import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
@@ -94,6 +94,7 @@ const model = z
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
+    builtin: z.string().min(1).optional(),
     spare: spare.optional(),
     demand,
   })
@@ -158,6 +159,8 @@ export interface FleetModelEntry {
   readonly port?: number
   readonly health?: string
   readonly modelUri?: string
+  /** What the built-in predictor serves for it, where pairs are measured. */
+  readonly builtin?: string
 }
 
 export interface FleetFile {
@@ -167,6 +170,8 @@ export interface FleetFile {
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
   readonly rules: Rules
+  /** Slowdowns under MPS that are known. */
+  readonly pairs: readonly MeasuredSlowdown[]
   /** Of its hours. */
   readonly timezone: string
   /** What runs now, by model. */
@@ -216,6 +221,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     rules,
     headroom: given.headroom,
     timezone: given.timezone,
+    pairs: measured ?? [],
     ...(given.today && { today: given.today }),
     perNode: (kind) => sizes.get(kind) ?? 1,
   }

@@ -12,6 +12,10 @@ export function registerFleet(program: Command): void {
     .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
     .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
     .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
+    .option(
+      '--measure-pairs <file>',
+      'measure what models on one GPU under MPS do to one another, where the packing rests on it; adds to a CSV',
+    )
     .option('--json', 'print JSON')
     .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
     .addHelpText(

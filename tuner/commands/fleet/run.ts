@@ -3,10 +3,14 @@ import { existsSync, readdirSync } from 'node:fs'
 import { extname, join, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
+import { interferenceOf } from '../../../reports/fleet/interference.ts'
+import type { MeasuredPair } from '../../../reports/fleet/measured-pairs.ts'
 import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
+import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
+import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
@@ -17,6 +21,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
 import { sayInPassing } from '../../render/passing-line.ts'
+import { interruptible } from '../../signals.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
@@ -31,6 +36,7 @@ export interface FleetFlags {
   readonly out?: string
   readonly target?: string
   readonly json?: boolean
+  readonly measurePairs?: string
   readonly db: string
 }
 
@@ -44,6 +50,7 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const target = oneOf(flags.target ?? 'kubernetes', clusterTargets, '--target')
   if (flags.target !== undefined && folder === undefined)
     throw new UserError('--target says how deployments are written, and none are', 'name a folder: --out fleet', exitCodes.usage)
+  mustBeWritable({ '--measure-pairs': flags.measurePairs })
   if (folder === undefined) mustBeWritable({ '--out': flags.out })
   else mustTakeFiles('--out', folder)
   const file = readFleetFile(flags.file, await loadPriceBook(flags.prices))
@@ -55,7 +62,11 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
-  const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
+  let plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
+  if (flags.measurePairs !== undefined) {
+    const rules = await withMeasured(flags.measurePairs, plan, file)
+    plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
+  }
   const migration = file.today && migrationTo(plan, file, models)
   const sensitivity = await sensitivityOf(
     plan,
@@ -86,6 +97,26 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   }
   return exitCodes.ok
 }
+
+/** Seconds of each load: some hundred requests at the rates of models that share a GPU. */
+const pairSeconds = 10
+
+/** Pairs that the packing wants are measured, and known from then on; what another packing wants beyond them is not. */
+async function withMeasured(path: string, plan: FleetPlan, file: FleetFile): Promise<Rules> {
+  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  try {
+    const { measurePairs } = await import('./measure-pairs.ts')
+    const found = await measurePairs({ plan, models: file.models, path, seconds: pairSeconds, signal, say: sayInPassing })
+    sayInPassing('')
+    for (const pair of found) process.stderr.write(`${pairSaid(pair)}\n`)
+    return { ...file.rules, slows: interferenceOf([...file.pairs, ...found]) }
+  } finally {
+    dispose()
+  }
+}
+
+const pairSaid = ({ kind, model, others, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
+  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: median ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
 
 /** Of the solver's time, for what would be otherwise, beside it. */
 const sensitivityShare = 0.25
