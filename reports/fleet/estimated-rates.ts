@@ -16,7 +16,7 @@ import { type RequestBucket, requestBuckets } from './length-buckets.ts'
 import { FleetError, type FleetModel, type GpuKind, type Segment, whole } from './packing.ts'
 import { poolOf } from './rules.ts'
 
-export interface EstimatedModel {
+interface EstimatedModel {
   readonly name: string
   readonly architecture: Decoder
   readonly slo: Slo

@@ -21,7 +21,7 @@ export interface MeasuredSlowdown {
   readonly kind: string
   readonly model: string
   readonly others: readonly string[]
-  /** Parts of the GPU that the others held, together. */
+  /** Parts of the GPU that the others took, together: of one that was not always busy so much less. */
   readonly othersShare: number
   readonly slowdown: number
   /** The GPU was not there. */
@@ -32,8 +32,9 @@ export interface Slowdown {
   readonly expected: number
   /** What is planned for: one in forty is worse, where pairs differ as those that are known. */
   readonly upper: number
-  /** `emulated`: measured, on a GPU that was not there. */
-  readonly how: 'assumed' | 'learned' | 'measured' | 'emulated'
+  readonly how: 'assumed' | 'learned' | 'measured'
+  /** What it was learned from or measured on was a GPU that was not there. */
+  readonly emulated?: boolean
 }
 
 /** The published pairs' mean, and how far models and neighbours lie from it; other GPUs are taken to be like it, the spread doubled for that. */
@@ -51,9 +52,11 @@ export type Interference = (kind: string, own: Neighbour, others: readonly Neigh
 
 /** @param measured what is known; a pair that was measured says how it is itself, and of its kind of GPU what others are like */
 export function interferenceOf(measured: readonly MeasuredSlowdown[] = []): Interference {
-  const learnt = new Map<string, { readonly mean: number; readonly deviation: number }>()
-  for (const kind of new Set(measured.map((one) => one.kind)))
-    learnt.set(kind, learned(measured.filter((one) => one.kind === kind).map(pullOf)))
+  const learnt = new Map<string, { readonly mean: number; readonly deviation: number; readonly emulated?: boolean }>()
+  for (const kind of new Set(measured.map((one) => one.kind))) {
+    const own = measured.filter((one) => one.kind === kind)
+    learnt.set(kind, { ...learned(own.map(pullOf)), ...emulatedIn(own) })
+  }
   return (kind, own, others) => {
     if (others.length === 0) return { expected: 1, upper: 1, how: 'assumed' }
     const share = others.reduce((sum, other) => sum + other.share, 0)
@@ -66,14 +69,23 @@ export function interferenceOf(measured: readonly MeasuredSlowdown[] = []): Inte
       return {
         expected,
         upper: expected * (1 + upperEnd * repeatability),
-        how: same.some(({ emulated }) => emulated) ? 'emulated' : 'measured',
+        how: 'measured',
+        ...emulatedIn(same),
       }
     }
-    const { mean: pull, deviation } = learnt.get(kind) ?? assumed
+    const known = learnt.get(kind)
+    const { mean: pull, deviation } = known ?? assumed
     const at = (of: number) => 1 + Math.max(0, of) * share + waits
-    return { expected: at(pull), upper: at(pull + upperEnd * deviation), how: learnt.has(kind) ? 'learned' : 'assumed' }
+    return {
+      expected: at(pull),
+      upper: at(pull + upperEnd * deviation),
+      how: known ? 'learned' : 'assumed',
+      ...(known?.emulated && { emulated: true }),
+    }
   }
 }
+
+const emulatedIn = (pairs: readonly MeasuredSlowdown[]) => (pairs.some(({ emulated }) => emulated) ? { emulated: true } : {})
 
 const namesOf = (models: readonly string[]): string => [...models].sort().join('\n')
 

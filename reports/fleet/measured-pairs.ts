@@ -5,16 +5,21 @@ import type { MeasuredSlowdown } from './interference.ts'
 import { FleetError } from './packing.ts'
 
 const columns = ['gpu', 'model', 'beside', 'othersSharePercent', 'aloneMs', 'besideMs'] as const
-const hint = `a CSV with columns ${columns.join(',')}: latencies of the model at one rate and one share, alone and beside the others (names joined by +), which hold so much of the threads together`
+const provenance = 'provenance'
+const hint = `a CSV with columns ${columns.join(',')}: what a batch of the model takes at one share, alone and beside the others (names joined by +), which hold so much of the threads together`
 
-/** A slowdown with the latencies that it is of, medians in ms. */
+/** A slowdown with what it is of: what a batch takes, ms. */
 export interface MeasuredPair extends MeasuredSlowdown {
   readonly aloneMs: number
   readonly besideMs: number
 }
 
-/** Such a file; `isAdded`: more lines of one that is there. */
-export function pairsCsv(pairs: readonly MeasuredPair[], isAdded: boolean): string {
+/**
+ * Such a file with more pairs.
+ * @param text what is in it; undefined: it is not there
+ * @throws FleetError where its columns are others: what is emulated would be taken for measured
+ */
+export function withPairs(text: string | undefined, shown: string, pairs: readonly MeasuredPair[]): string {
   const rows = pairs.map(({ kind, model, others, othersShare, aloneMs, besideMs, emulated }) => [
     kind,
     model,
@@ -24,18 +29,23 @@ export function pairsCsv(pairs: readonly MeasuredPair[], isAdded: boolean): stri
     Number(besideMs.toFixed(3)),
     emulated ? 'emulated' : 'measured',
   ])
-  const text = csv([...columns, 'provenance'], rows)
-  return isAdded ? text.slice(text.indexOf('\n') + 1) : text
+  const written = csv([...columns, provenance], rows)
+  if (text === undefined) return written
+  const header = written.slice(0, written.indexOf('\n')).trim()
+  if (text.split('\n', 1)[0]!.trim() !== header)
+    throw new FleetError(`${shown} has other columns than are added`, `name a file that is not there, or one that begins with ${header}`)
+  return `${text.replace(/\n*$/, '\n')}${written.slice(written.indexOf('\n') + 1)}`
 }
 
 /** @throws FleetError that names the line */
 export function readPairs(text: string, shown: string): MeasuredSlowdown[] {
   const [header, ...records] = recordsOf(text, shown)
-  const at = columns.map((column) => header?.cells.findIndex((cell) => cell.trim().toLowerCase() === column.toLowerCase()) ?? -1)
+  const columnOf = (name: string) => header?.cells.findIndex((cell) => cell.trim().toLowerCase() === name.toLowerCase()) ?? -1
+  const at = columns.map(columnOf)
   const missing = columns.find((_, i) => at[i]! < 0)
   if (missing) throw new FleetError(`${shown} has no column ${missing}`, hint)
   return records.map(({ cells, line }) => {
-    const emulated = cells[header!.cells.findIndex((cell) => cell.trim().toLowerCase() === 'provenance')]?.trim() === 'emulated'
+    const emulated = cells[columnOf(provenance)]?.trim() === 'emulated'
     const [gpu, model, beside, ...numbers] = at.map((i) => (cells[i] ?? '').trim()) as [string, string, string, ...string[]]
     const [othersShare, aloneMs, besideMs] = numbers.map(Number) as [number, number, number]
     const others = beside.split('+').map((name) => name.trim())

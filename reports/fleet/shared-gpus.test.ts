@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { interferenceOf, type MeasuredSlowdown } from './interference.ts'
-import { readPairs } from './measured-pairs.ts'
+import { readPairs, withPairs } from './measured-pairs.ts'
 import { pack, unshared } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
 import { noRules } from './rules.ts'
@@ -184,6 +184,26 @@ test('measured pairs are read, and what is wrong with a line is told', () => {
     [`${header}T5,a,b,60,20,25\n`, /p.csv:2: .*T5/],
   ] as const)
     expect(() => readPairs(text, 'p.csv')).toThrow(message)
+})
+
+test('pairs are added to a file and read as they were; emulated ones say so, and what is learned from them; other columns are no such file', () => {
+  const pair = { kind: 'T4', model: 'a', others: ['b', 'c'], othersShare: 0.6, slowdown: 1.25, aloneMs: 20, besideMs: 25, emulated: true }
+  const once = withPairs(undefined, 'p.csv', [pair])
+  const twice = withPairs(once.trimEnd(), 'p.csv', [{ ...pair, model: 'd', emulated: false }])
+  const { aloneMs: _, besideMs: __, ...slowdown } = pair
+  const { emulated: ___, ...measured } = slowdown
+  expect(readPairs(twice, 'p.csv')).toEqual([slowdown, { ...measured, model: 'd' }])
+  const slows = interferenceOf(readPairs(twice, 'p.csv'))
+  const beside = (model: string, ...others: string[]) =>
+    slows(
+      'T4',
+      { model, share: 0.4, latencyMs: 20 },
+      others.map((other) => ({ model: other, share: 0.3, latencyMs: 20 })),
+    )
+  expect(beside('a', 'b', 'c')).toMatchObject({ how: 'measured', emulated: true })
+  expect(beside('d', 'b', 'c')).not.toHaveProperty('emulated')
+  expect(beside('x', 'y')).toMatchObject({ how: 'learned', emulated: true })
+  expect(() => withPairs('gpu,model,beside,othersSharePercent,aloneMs,besideMs\n', 'p.csv', [])).toThrow(/p.csv has other columns/)
 })
 
 test('rows on shares of a GPU say how long a batch takes and what memory it holds', () => {

@@ -5,7 +5,7 @@ import { FleetError, type GpuKind, type Segment } from './packing.ts'
 import type { Rules } from './rules.ts'
 
 /** A segment on a share of a GPU, and what it carries beside its neighbours. */
-export interface Sharer {
+interface Sharer {
   readonly model: string
   readonly segment: Segment
 }

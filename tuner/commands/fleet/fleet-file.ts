@@ -7,6 +7,7 @@ import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
@@ -82,6 +83,13 @@ const maxErrorRate = 0.001
 
 const isPlain = ({ metric, limits, percentile }: Slo): boolean => metric === undefined && limits === undefined && percentile === 0.99
 
+/** What the built-in predictor serves on a GPU. */
+const builtin = read('a model of the built-in predictor', (text) => {
+  const { kind, name } = architectureOf(String(text))
+  if (kind === 'decoder') throw new Error(`${name} generates text, and is not measured beside others`)
+  return String(text)
+})
+
 const model = z
   .strictObject({
     experiment: z.string().min(1).optional(),
@@ -94,7 +102,7 @@ const model = z
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
-    builtin: z.string().min(1).optional(),
+    builtin: builtin.optional(),
     spare: spare.optional(),
     demand,
   })
@@ -159,7 +167,7 @@ export interface FleetModelEntry {
   readonly port?: number
   readonly health?: string
   readonly modelUri?: string
-  /** What the built-in predictor serves for it, where pairs are measured. */
+  /** What the built-in predictor serves in its place, where pairs are measured. */
   readonly builtin?: string
 }
 
@@ -170,8 +178,8 @@ export interface FleetFile {
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
   readonly rules: Rules
-  /** Slowdowns under MPS that are known. */
-  readonly pairs: readonly MeasuredSlowdown[]
+  /** Slowdowns under MPS that are known, and where they stand. */
+  readonly pairs?: { readonly path: string; readonly measured: readonly MeasuredSlowdown[] }
   /** Of its hours. */
   readonly timezone: string
   /** What runs now, by model. */
@@ -211,9 +219,8 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
-  const pairs = given.pairs === undefined ? undefined : resolve(dirname(path), given.pairs)
-  const measured = pairs === undefined ? undefined : readPairs(givenText(pairs, 'the measured pairs', '--file', 'data'), given.pairs!)
-  const rules = { spared: new Set(spared), apart: given.apart, ...(measured && { slows: interferenceOf(measured) }) }
+  const pairs = given.pairs === undefined ? undefined : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
+  const rules = { spared: new Set(spared), apart: given.apart, ...(pairs && { slows: interferenceOf(pairs.measured) }) }
   return {
     folder: dirname(path),
     kinds,
@@ -221,11 +228,16 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     rules,
     headroom: given.headroom,
     timezone: given.timezone,
-    pairs: measured ?? [],
+    ...(pairs && { pairs }),
     ...(given.today && { today: given.today }),
     perNode: (kind) => sizes.get(kind) ?? 1,
   }
 }
+
+const pairsAt = (path: string, shown: string) => ({
+  path,
+  measured: readPairs(givenText(path, 'the measured pairs', '--file', 'data'), shown),
+})
 
 interface GivenSource {
   readonly table?: string

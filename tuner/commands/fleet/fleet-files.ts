@@ -1,10 +1,10 @@
 /** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
-import { routingComment } from '../../../reports/fleet/mix-blocks.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { type FleetModel, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
+import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'

@@ -1,10 +1,10 @@
-/** `tune fleet`: a packing of several models onto GPUs. Runs nothing. */
+/** `tune fleet`: a packing of several models onto GPUs. Runs nothing but what `--measure-pairs` has measured. */
 import { existsSync, readdirSync } from 'node:fs'
-import { extname, join, sep } from 'node:path'
+import { extname, join, resolve, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
-import { interferenceOf } from '../../../reports/fleet/interference.ts'
-import type { MeasuredPair } from '../../../reports/fleet/measured-pairs.ts'
+import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
+import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
@@ -19,6 +19,7 @@ import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import type { SpecTargetName } from '../../../reports/specs/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
 import { sayInPassing } from '../../render/passing-line.ts'
 import { interruptible } from '../../signals.ts'
@@ -62,11 +63,9 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
-  let plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
-  if (flags.measurePairs !== undefined) {
-    const rules = await withMeasured(flags.measurePairs, plan, file)
-    plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
-  }
+  const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
+  const plan = flags.measurePairs === undefined ? await packed(file.rules) : await packedAsMeasured(flags.measurePairs, file, packed)
+  if (plan === 'interrupted') return exitCodes.interrupted
   const migration = file.today && migrationTo(plan, file, models)
   const sensitivity = await sensitivityOf(
     plan,
@@ -98,25 +97,48 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   return exitCodes.ok
 }
 
-/** Seconds of each load: some hundred requests at the rates of models that share a GPU. */
-const pairSeconds = 10
+/** Seconds of each load: some hundred batches. */
+const pairSeconds = 5
 
-/** Pairs that the packing wants are measured, and known from then on; what another packing wants beyond them is not. */
-async function withMeasured(path: string, plan: FleetPlan, file: FleetFile): Promise<Rules> {
+/** Packed with the pairs that are in the file; those that this packing rests on are measured and added, and it is packed once more. */
+async function packedAsMeasured(
+  path: string,
+  file: FleetFile,
+  packed: (rules: Rules) => Promise<FleetPlan>,
+): Promise<FleetPlan | 'interrupted'> {
+  const textOf = () => (existsSync(path) ? givenText(path, 'the measured pairs', '--measure-pairs', 'data') : undefined)
+  const text = textOf()
+  withPairs(text, path, []) // What cannot be added to is told before anything is measured.
+  const own = file.pairs === undefined || file.pairs.path === resolve(path) ? [] : file.pairs.measured
+  const known = [...own, ...(text === undefined ? [] : readPairs(text, path))]
+  const knowing = (pairs: readonly MeasuredSlowdown[]): Rules => ({
+    ...file.rules,
+    ...(pairs.length > 0 && { slows: interferenceOf(pairs) }),
+  })
+  const plan = await packed(knowing(known))
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
   try {
     const { measurePairs } = await import('./measure-pairs.ts')
-    const found = await measurePairs({ plan, models: file.models, path, seconds: pairSeconds, signal, say: sayInPassing })
-    sayInPassing('')
-    for (const pair of found) process.stderr.write(`${pairSaid(pair)}\n`)
-    return { ...file.rules, slows: interferenceOf([...file.pairs, ...found]) }
+    const keep = async (pairs: readonly MeasuredPair[]) => {
+      sayInPassing('')
+      await writeAtomically(path, withPairs(textOf(), path, pairs))
+      for (const pair of pairs) process.stderr.write(`${pairSaid(pair)}\n`)
+    }
+    const found = await measurePairs({ atPeaks: plan.atPeaks, models: file.models, seconds: pairSeconds, signal, say: sayInPassing, keep })
+    if (found.length > 0) return packed(knowing([...known, ...found]))
+    process.stderr.write('nothing to measure: no models share a GPU by MPS here whose slowdown is not known\n')
+    return plan
+  } catch (error) {
+    if (signal.aborted) return 'interrupted'
+    throw error
   } finally {
+    sayInPassing('')
     dispose()
   }
 }
 
 const pairSaid = ({ kind, model, others, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
-  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: median ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
+  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: a batch takes ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
 
 /** Of the solver's time, for what would be otherwise, beside it. */
 const sensitivityShare = 0.25
