@@ -39,7 +39,7 @@ describe('a server in virtual time', () => {
     const run = simulation.play({ kind: 'closed', connections: 1, durationS: 5 })
     const { latenciesMs, tokens } = run.stream!
     const { ttft: ttftMs, tpot: tpotMs, e2e: e2eMs } = latenciesMs
-    expect(ttftMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
+    expect(ttftMs[0]).toBeCloseTo(server.frontMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
     expect(tpotMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }), 2)
     expect(e2eMs[0]).toBeCloseTo(ttftMs[0]! + 99 * tpotMs[0]!, 6)
     expect([tokens[0], run.latencyMs[0]]).toEqual([100, e2eMs[0]])
@@ -145,7 +145,7 @@ describe('the closed form', () => {
     const estimated = estimator.estimate({ gpu: 'H100' })
     if (!estimated.serves) throw new Error(estimated.reason)
     expect(estimated.relativeError).toBeGreaterThan(0.13)
-    expect(estimated.relativeError).toBeLessThan(0.5)
+    expect(estimated.relativeError).toBeLessThan(1)
     const unknown = estimator.estimate({ gpu: 'H100', gpus: 2 })
     expect(unknown.serves && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
     expect(estimator.estimate({ gpu: 'T4' }).serves).toBe(false)
