@@ -29,7 +29,7 @@ describe('whole servers that were measured', () => {
         departures(rows, profile),
       )
       for (const name of ['tokensPerS', 'ttftMs', 'itlMs']) {
-        expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(engineErrors.otherModel)
+        expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(engineErrors[engine].otherModel)
         expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(0.8 * twoThirds(lnOf(composed!, name)))
       }
     },

@@ -59,32 +59,40 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
   },
 }
 
-/** GPUs that whole servers were measured on, and whether several that share a model were among them. */
-const measured: Readonly<Record<LlmEngineName, { readonly gpus: readonly string[]; readonly split: boolean }>> = {
-  vllm: { gpus: ['A100-80GB', 'H100'], split: false },
-  sglang: { gpus: ['A100-80GB', 'H100'], split: false },
-  tgi: { gpus: ['A100-40GB', 'H100', 'A10', 'T4'], split: true },
-  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true },
+interface EngineErrors {
+  /** GPUs that it was measured on. */
+  readonly gpus: readonly string[]
+  /** Several that share a model were among them. */
+  readonly split: boolean
+  /** Standard deviations of ln(simulated / measured): of a model, and of a GPU, that was left out of the fit. */
+  readonly otherModel: number
+  readonly otherGpu: number
 }
 
 /**
- * Standard deviations of ln(simulated / measured), over all servers: of a model, and of a GPU, that was left out of the fit, as the worst of tokens a second,
- * time to the first token and between tokens needs it (`npm run bench:devices -- --llm`). `successor`: of TGI today, which none of the tables measured
- * whole: as wide as TGIS was off by composed operations alone.
+ * Each as the worst of tokens a second, time to the first token and time between tokens needs it for two thirds of its rows, widened for how few GPUs
+ * and models were seen (`npm run bench:devices -- --llm`).
  */
-export const engineErrors = { otherModel: 0.45, otherGpu: 0.45, successor: 1.1 } as const
+export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
+  vllm: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.3, otherGpu: 0.36 },
+  sglang: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.51, otherGpu: 0.65 },
+  tgi: { gpus: ['A100-40GB', 'H100', 'A10', 'T4'], split: true, otherModel: 0.69, otherGpu: 0.36 },
+  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true, otherModel: 0.7, otherGpu: 0.71 },
+}
+/** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
+const successorError = 1.1
 
 /** ± of a step's time, and so of what follows from it: two cases of three. */
 export function engineError(
   engine: LlmEngineName,
   { gpu, tensorParallel }: { readonly gpu: Gpu; readonly tensorParallel: number },
 ): number {
-  const { gpus, split } = measured[engine]
+  const { gpus, split, otherModel, otherGpu } = engineErrors[engine]
   return Math.expm1(
     Math.hypot(
-      engineErrors.otherModel,
-      gpus.includes(gpu.name) ? 0 : engineErrors.otherGpu,
-      engine === 'tgi' ? engineErrors.successor : 0,
+      otherModel,
+      gpus.includes(gpu.name) ? 0 : otherGpu,
+      engine === 'tgi' ? successorError : 0,
       tensorParallel > 1 && !split ? splitError(gpu) : 0,
     ),
   )

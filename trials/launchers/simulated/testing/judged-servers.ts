@@ -41,25 +41,28 @@ const twoThirds = (values: readonly number[]): number => {
 
 /**
  * Standard deviation of ln(simulated / measured) that two thirds of rows need whose GPU, or model, was left out: as the figure that is met worst needs it,
- * widened for how few groups there are.
+ * widened for how few were seen.
+ * @param groups GPUs or models of all servers: how far the next one is off is theirs in common
  */
-export function barOf(rows: readonly LeftOut[]): number {
-  const groups = new Set(rows.map(({ group }) => group)).size
+export function barOf(rows: readonly LeftOut[], groups: number): number {
+  const names = Object.keys(figureNames) as FigureName[]
   const worst = Math.max(
-    ...(Object.keys(figureNames) as FigureName[])
-      .map((name) => twoThirds(rows.filter(({ figure }) => figure === name).map(({ ln }) => ln)))
-      .filter(Number.isFinite),
+    ...names.map((name) => twoThirds(rows.filter(({ figure }) => figure === name).map(({ ln }) => ln))).filter(Number.isFinite),
   )
   return worst * (studentOverNormal[groups] ?? 1.06) * Math.sqrt(1 + 1 / groups)
 }
 
-/** How many rows lie within a bar that is chosen on the rows of all other groups. */
-export function coveredBy(rows: readonly LeftOut[], all: readonly LeftOut[]): number {
+/** How many rows lie within a bar that is chosen on the server's rows of all other groups. */
+export function coveredBy(rows: readonly LeftOut[], ofServer: readonly LeftOut[], groups: number): number {
   const bars = new Map<string, number>()
-  return rows.filter(({ by, group, ln }) => {
-    const key = `${by} ${group}`
-    const bar = bars.get(key) ?? barOf(all.filter((other) => other.by === by && other.group !== group))
-    bars.set(key, bar)
+  return rows.filter(({ group, ln }) => {
+    const bar =
+      bars.get(group) ??
+      barOf(
+        ofServer.filter((other) => other.group !== group),
+        groups,
+      )
+    bars.set(group, bar)
     return Math.abs(ln) <= bar
   }).length
 }

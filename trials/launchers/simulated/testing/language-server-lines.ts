@@ -33,19 +33,15 @@ export function* languageServerLines(): Generator<string> {
       yield* errorLines(`${engine} without ${by === 'gpu' ? '' : 'model '}${group}`, held)
     }
   }
-  for (const engine of llmEngineNames)
-    for (const by of ['gpu', 'model'] as const) {
-      const own = all.filter((row) => row.by === by && measuredBy(row) === engine)
-      yield* errorLines(
-        `${engine}, each ${by} left out`,
-        own,
-        (rows) => `  ${coveredBy(rows as LeftOut[], all)} of ${rows.length} within bars chosen on other groups`,
-      )
+  for (const by of ['gpu', 'model'] as const) {
+    const groups = new Set(all.filter((row) => row.by === by).map(({ group }) => group)).size
+    for (const engine of llmEngineNames) {
+      const own = all.filter((row) => row.by === by && row.row.engine === engine)
+      const within = (rows: readonly Departure[]) => `  ${coveredBy(rows as LeftOut[], own, groups)} within bars chosen on the other ${by}s`
+      yield* errorLines(`${engine}, each ${by} left out`, own, within)
+      yield `    bar: ${barOf(own, groups).toFixed(2)} (stated: ${engineErrors[engine][by === 'gpu' ? 'otherGpu' : 'otherModel']})`
     }
-  for (const by of ['gpu', 'model'] as const)
-    yield `  bar of a ${by} that was not measured: ${barOf(all.filter((row) => row.by === by)).toFixed(2)} (stated: ${engineErrors[by === 'gpu' ? 'otherGpu' : 'otherModel']})`
+  }
   const others = pilotServers('held-out/llm-servers-itl').filter(({ users = 0 }) => users <= 32)
   yield* errorLines('tgi: three models of no fit, to 32 users', departures(others, engineProfiles.tgi))
 }
-
-const measuredBy = ({ row }: Departure): string => row.engine
