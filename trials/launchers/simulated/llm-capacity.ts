@@ -73,25 +73,23 @@ function normalQuantile(p: number): number {
 interface LlmQueueing {
   readonly server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
   readonly load: LlmLoad
-  /** Every step takes this many times as long, 1 unless said. */
-  readonly slowdown?: number
 }
 
 /** The steady state at a rate; undefined beyond saturation. */
-function steady({ server: { limits, stepMs, frontMs }, load, slowdown = 1 }: LlmQueueing, rateRps: number) {
+function steady({ server: { limits, stepMs, frontMs }, load }: LlmQueueing, rateRps: number) {
   const perMs = rateRps / 1000
   const { meanPrompt, meanOutput, meanHeld, meanReserved } = load
   const { promptsApart, reserves, maxSequences, cacheTokens, maxBatchedTokens } = limits
   const places = Math.min(maxSequences, cacheTokens / (reserves ? meanReserved : meanHeld))
   const decoding = (n: number) => ({ decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld })
-  const decodeMs = (n: number) => slowdown * stepMs({ prefillTokens: 0, ...decoding(n) })
+  const decodeMs = (n: number) => stepMs({ prefillTokens: 0, ...decoding(n) })
   // What so many prompts add together, in steps of their own or in those of what decodes meanwhile.
   const promptsMs = (tokens: number, n: number, prompts: number) => {
     const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n))
     const pieces = Math.max(1, Math.ceil(tokens / room))
     const work = { prefillTokens: tokens / pieces, prompts: Math.max(1, prompts / pieces) }
-    if (promptsApart) return pieces * slowdown * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(n) })
-    return pieces * (slowdown * stepMs({ ...work, ...decoding(n) }) - decodeMs(n))
+    if (promptsApart) return pieces * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(n) })
+    return pieces * (stepMs({ ...work, ...decoding(n) }) - decodeMs(n))
   }
   // Prompts that come to be computed together: those of the time between tokens, or those that are waited for.
   const gathered = (n: number, tokenMs: number) => {
@@ -148,8 +146,10 @@ function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<La
   return { ttft, tpot, e2e: ttft + Math.max(0, at(outputs, q) - 1) * tokenMs }
 }
 
+const lowestRps = 1e-4
+
 function highest(holds: (rate: number) => boolean): number {
-  let [low, high] = [1e-4, 1e5]
+  let [low, high] = [lowestRps, 1e5]
   while (high / low > 1.005) {
     const middle = Math.sqrt(low * high)
     if (holds(middle)) low = middle
@@ -161,16 +161,31 @@ function highest(holds: (rate: number) => boolean): number {
 /** The highest rate that is kept up with. */
 export const saturatedRps = (model: LlmQueueing): number => highest((rate) => steady(model, rate) !== undefined)
 
-/** The highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by the same requests. */
-export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>): PredictedCapacity {
-  const { percentile, limitMs } = slo
-  const saturationRps = saturatedRps(model)
-  const alone = llmLatencies(model, 1e-4, percentile)
-  const idleMs = alone === undefined ? Number.POSITIVE_INFINITY : countedMs(alone, slo)
-  if (idleMs > limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
-  const capacityRps = highest((rate) => {
-    const of = llmLatencies(model, rate, percentile)
-    return of !== undefined && countedMs(of, slo) <= limitMs
-  })
-  return { capacityRps, saturationRps, idleMs, binding: capacityRps < 0.8 * saturationRps ? 'slo' : 'gpu' }
+/**
+ * What each slowdown makes of the highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by
+ * the same requests. Where all takes s times as long, a rate of r/s has s times the latencies of r: what was computed for one slowdown serves all others.
+ */
+export function llmCapacities(
+  model: LlmQueueing,
+  { percentile, limitMs, ...slo }: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>,
+): (slowdown?: number) => PredictedCapacity {
+  const known = new Map<number, number>()
+  /** Infinite beyond saturation. */
+  const countedAt = (rate: number): number => {
+    let ms = known.get(rate)
+    if (ms === undefined) {
+      const of = llmLatencies(model, rate, percentile)
+      ms = of === undefined ? Number.POSITIVE_INFINITY : countedMs(of, slo)
+      known.set(rate, ms)
+    }
+    return ms
+  }
+  const saturationRps = highest((rate) => countedAt(rate) < Number.POSITIVE_INFINITY)
+  return (slowdown = 1) => {
+    const idleMs = slowdown * countedAt(lowestRps)
+    const common = { saturationRps: saturationRps / slowdown, idleMs }
+    if (idleMs > limitMs) return { ...common, capacityRps: 0, binding: 'slo' }
+    const capacityRps = highest((rate) => slowdown * countedAt(rate) <= limitMs) / slowdown
+    return { ...common, capacityRps, binding: capacityRps < 0.8 * common.saturationRps ? 'slo' : 'gpu' }
+  }
 }
