@@ -3,6 +3,7 @@
  * In-sample, for rows left out (5 folds), for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
  */
 import { parseArgs } from 'node:util'
+import { closedFormLines } from '../launchers/simulated/testing/closed-form-lines.ts'
 import { languageServerLines } from '../launchers/simulated/testing/language-server-lines.ts'
 import {
   bareErrors,
@@ -58,8 +59,10 @@ function skipped(tables: Tables): void {
   for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
 }
 
-if (options.llm) for (const line of languageServerLines()) console.log(line)
-else if (options.tables !== undefined) {
+if (options.llm) {
+  for (const line of languageServerLines()) console.log(line)
+  for await (const line of closedFormLines()) console.log(line)
+} else if (options.tables !== undefined) {
   const tables = readTables(options.tables)
   skipped(tables)
   console.log('Relative errors of the committed model on tables of', options.tables)

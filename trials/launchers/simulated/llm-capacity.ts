@@ -180,7 +180,7 @@ export function llmCapacities(
     }
     return ms
   }
-  const saturationRps = highest((rate) => countedAt(rate) < Number.POSITIVE_INFINITY)
+  const saturationRps = saturatedRps(model)
   return (slowdown = 1) => {
     const idleMs = slowdown * countedAt(lowestRps)
     const common = { saturationRps: saturationRps / slowdown, idleMs }
