@@ -55,6 +55,7 @@ const measured = [
   'trials/launchers/simulated/agreement',
   'trials/launchers/local/control-group',
   'trials/predictor/llm/llm',
+  'tuner/commands/fleet/measure-pairs',
   'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
@@ -78,6 +79,7 @@ const loading = {
   'tuner/whole-run': 25,
   'tuner/backends/kubernetes-backend': 29,
   'tuner/right-answers': 25,
+  'tuner/reconfigured-search': 20,
   'profiler/capacity/measure': 22,
   'profiler/profile': 19,
   'profiler/generator/closing-servers': 18,

@@ -1,6 +1,7 @@
 /** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
 import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity } from './capacity/measure.ts'
 import { failuresOf, Session } from './capacity/session.ts'
+import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
@@ -21,6 +22,8 @@ export interface ProfileOptions extends ProtocolOptions {
   readonly payload: PayloadSource
   /** Only this rate, in place of a search for the capacity. */
   readonly rateRps?: number
+  /** Only these loads, each for `durationS`, in place of a search for the capacity. */
+  readonly sweep?: readonly SweepLoad[]
   readonly arrivals?: Arrivals
   /** Length of the steady window, default 10. */
   readonly durationS?: number
@@ -55,7 +58,7 @@ export interface Profile {
   readonly model: string
   readonly protocol: ProtocolName
   readonly slo: Slo
-  /** 'met': a capacity was found, or the SLO held at the given rate. 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed. */
+  /** 'met': a capacity was found, or the SLO held at the given rate, or at one of the given loads. 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed. */
   readonly verdict: 'met' | 'missed' | 'failed'
   /** The verdict in one sentence. */
   readonly summary: string
@@ -67,6 +70,8 @@ export interface Profile {
   readonly below?: readonly LoadPoint[]
   /** At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is 0. */
   readonly steady?: SteadyWindow
+  /** The given loads, in their order. */
+  readonly sweep?: readonly LoadPoint[]
   readonly caveats: readonly string[]
 }
 
@@ -87,6 +92,10 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   const about = { url, model, protocol, slo }
   try {
+    if (options.sweep !== undefined) {
+      const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
+      return { ...about, ...sweepVerdict(sweep, slo), sweep, caveats: caveatsOf(target, session) }
+    }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
       const steady = await steadyWindow(await session.open(options.rateRps, durationS, seed, 'confirm', arrivals), slo)

@@ -1,20 +1,25 @@
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { Recorder } from './generator/recorder.ts'
 import {
+  apart,
   countedMs,
   cutAfter,
   failsTooOften,
   keeps,
   keepsCounts,
   keepsSurely,
+  limitsFor,
+  limitsOf,
   mostOver,
   sameSlo,
   sloAxis,
+  sloFlag,
   sloLimit,
   sloName,
   sloText,
   sloValue,
+  withLimit,
 } from './slo.ts'
 import { loadPointOf } from './statistics/load-point.ts'
 import { quantileOfSorted } from './statistics/percentile.ts'
@@ -214,4 +219,112 @@ test.each([
 test('a joint SLO that is missed by little does not read 100 %', () => {
   const limits = [{ metric: 'ttft', limitMs: 200 } as const, { metric: 'tpot', limitMs: 30 } as const]
   expect(sloValue({ percentile: 0.99, limitMs: 200, maxErrorRate: 0, limits }, 200.6)).toBe('100.3 % of the limits')
+})
+
+describe('classes of requests', () => {
+  const own: Slo = {
+    percentile: 0.9,
+    limitMs: 300,
+    maxErrorRate: 0.01,
+    limits: [
+      { metric: 'ttft', limitMs: 300, requestClass: 'chat' },
+      { metric: 'tpot', limitMs: 30, requestClass: 'chat' },
+      { metric: 'ttft', limitMs: 2000 },
+    ],
+    classes: ['chat', 'summary', 'batch'],
+  }
+  const shared: Slo = { percentile: 0.9, limitMs: 300, maxErrorRate: 0.01, metric: 'ttft', classes: ['chat', 'summary'] }
+
+  test('have their own limits, else those of no class; one whose class is not known has all', () => {
+    const of = (name?: string) => limitsFor(own.limits!, name).map(({ limitMs }) => limitMs)
+    expect([of('chat'), of('summary'), of()]).toEqual([[300, 30], [2000], [300, 30, 2000]])
+    const late = { ttft: 600, tpot: 10, e2e: 2000 }
+    expect(['chat', 'summary'].map((name) => countedMs(late, own, name))).toEqual([600, 90])
+    expect(countedMs({ ...late, ttft: 3000 }, own, 'summary')).toBe(450)
+  })
+
+  test('keep the percentile by themselves: the worst of them is what a window comes to', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ ttft: ms, tpot: ms, of: fc.constantFrom('chat', 'summary', 'batch'), fails: fc.boolean() }), {
+          minLength: 1,
+          maxLength: 80,
+        }),
+        (requests) => {
+          const recorder = new Recorder()
+          for (const { ttft, tpot, of, fails } of [{ ttft: 1, tpot: 1, of: 'batch', fails: false }, ...requests]) {
+            const index = recorder.open(0)
+            recorder.ofClass(index, of)
+            const lastTokenMs = ttft + tpot
+            if (fails) recorder.failed(index, 'timeout')
+            else recorder.answered(index, lastTokenMs, { firstTokenMs: ttft, lastTokenMs, tokens: 2, gapsMs: [] })
+          }
+          const load = { kind: 'open', rateRps: 4, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+          const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }), own)
+          const all = [{ ttft: 1, tpot: 1, of: 'batch', fails: false }, ...requests]
+          const good = ({ ttft, tpot, of, fails }: (typeof all)[number]) =>
+            // The time per token is the difference of two times.
+            !fails && (of === 'chat' ? ttft <= 300 && ttft + tpot - ttft <= 30 : ttft <= 2000)
+          const keepsEach = ['chat', 'summary', 'batch'].every((name) => {
+            const own = all.filter(({ of }) => of === name)
+            return own.length - own.filter(good).length <= mostOver({ percentile: 0.9 }, own.length)
+          })
+          expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)
+          expect(point.joint!.good).toBeCloseTo(all.filter(good).length / all.length, 12)
+          for (const [name, { good: share, errors }] of Object.entries(point.stream!.classes!)) {
+            const own = all.filter(({ of }) => of === name)
+            expect(share).toBeCloseTo(own.filter(good).length / own.length, 12)
+            expect(errors).toBe(own.filter(({ fails }) => fails).length)
+          }
+        },
+      ),
+    )
+  })
+
+  test('one that was never sent is of no class, and counts to each; without classes all are one', () => {
+    const run = {
+      sentMs: Float64Array.of(0, 1, 2),
+      latencyMs: Float64Array.of(5, 6, Number.NaN),
+      stream: {
+        latenciesMs: { ttft: Float64Array.of(5, 6, 0), tpot: Float64Array.of(5, 6, 0), e2e: Float64Array.of(5, 6, 0) },
+        tokens: Float64Array.of(1, 1, 0),
+        gapsMs: Float64Array.of(),
+        classes: ['chat', 'batch', undefined],
+      },
+    }
+    const groups = (slo: Pick<Slo, 'classes'>) => apart(run, slo).map(({ requestClass, sentMs }) => [requestClass, ...sentMs])
+    expect(groups(own)).toEqual([
+      ['chat', 0, 2],
+      ['batch', 1, 2],
+    ])
+    expect(groups({})).toEqual([[undefined, 0, 1, 2]])
+    expect(groups({ classes: ['other'] })).toEqual([[undefined, 0, 1, 2]])
+  })
+
+  test('make another SLO: of the same requests apart, and of no early end', () => {
+    const { classes: _, ...together } = shared
+    expect([sameSlo(shared, together), sameSlo(shared, { ...shared })]).toEqual([false, true])
+    expect(cutAfter({ percentile: 0.9, limitMs: 9, maxErrorRate: 0, classes: ['a'] }, 3)).toBeUndefined()
+  })
+
+  test('are named with their limits', () => {
+    expect([own, shared].map(sloName)).toEqual(['p90 of each class', 'TTFT p90 of each class'])
+    expect(sloText(own)).toBe(
+      'chat: TTFT <= 300 ms and TPOT <= 30 ms, summary: TTFT <= 2000 ms, batch: TTFT <= 2000 ms, each for 90 % of its requests',
+    )
+    expect(sloText(shared)).toBe('TTFT p90 of each class <= 300 ms')
+    expect(sloText({ ...slo, limits: slo.limits!.slice(0, 2), classes: ['a'] })).toMatch(/for 50 % of requests of each class$/)
+    // The command line knows no classes.
+    expect(sloFlag(own)).toBe('p90 ttft<300ms tpot<30ms')
+    expect(sloAxis(own).latencyName).toBe('TTFT and TPOT, % of the limits')
+  })
+
+  test('one of their limits moves alone', () => {
+    const moved = withLimit(own, 2, 500)
+    expect(limitsOf(moved).map(({ limitMs, requestClass }) => [limitMs, requestClass])).toEqual([
+      [300, 'chat'],
+      [30, 'chat'],
+      [500, undefined],
+    ])
+  })
 })

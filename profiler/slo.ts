@@ -7,19 +7,52 @@ import type { LoadRun, Slo, SloLimit } from './types.ts'
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 
 /** What an SLO counts of a request. */
-export type Counted = Pick<Slo, 'metric' | 'limits'>
+export type Counted = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
-/** The latency that counts: of one metric, or under a joint SLO the greatest part of a limit, in units of the first. */
-export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Counted): number {
+/** The latency that counts: of one metric, or under a joint SLO the greatest part of a limit that the request has, in units of the first of all. */
+export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Counted, requestClass?: string): number {
   if (limits === undefined) return of[metric]
-  return limits[0]!.limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
+  return limits[0]!.limitMs * Math.max(...limitsFor(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
+}
+
+/** The limits that hold for requests of a class: its own, else those of no class. All of them for one whose class is not known. */
+export function limitsFor(limits: readonly SloLimit[], requestClass: string | undefined): readonly SloLimit[] {
+  if (requestClass === undefined) return limits
+  const own = limits.filter((limit) => limit.requestClass === requestClass)
+  return own.length > 0 ? own : limits.filter((limit) => limit.requestClass === undefined)
+}
+
+/** Requests that have to keep the percentile by themselves. */
+export interface Apart {
+  /** Absent: they are all requests. */
+  readonly requestClass?: string
+  readonly sentMs: Float64Array
+  /** As the SLO counts them. */
+  readonly latencyMs: Float64Array
+}
+
+/**
+ * The requests of a run that have to keep the percentile by themselves: under an SLO with classes those of each class that was sent any, else all of them. One
+ * that was never sent is of no class, and counts to each.
+ */
+export function apart(
+  { sentMs, latencyMs, stream }: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream'>,
+  { classes = [] }: Pick<Slo, 'classes'>,
+): Apart[] {
+  const of = stream?.classes
+  const found = classes.filter((name) => of?.includes(name))
+  if (of === undefined || found.length === 0) return [{ sentMs, latencyMs }]
+  return found.map((requestClass) => {
+    const own = (ms: Float64Array) => ms.filter((_, i) => of[i] === undefined || of[i] === requestClass)
+    return { requestClass, sentMs: own(sentMs), latencyMs: own(latencyMs) }
+  })
 }
 
 /** The run with the latencies that the SLO counts, of streamed answers; others have but one. */
 export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run: T, slo: Counted): T {
   const { stream } = run
   if (stream === undefined) return run
-  const { latenciesMs } = stream
+  const { latenciesMs, classes } = stream
   // A request that was cut short has no stream: the age it had reached is all that is known.
   const latencyMs = run.latencyMs.map((ms, i) =>
     Number.isNaN(latenciesMs.e2e[i]!)
@@ -27,16 +60,20 @@ export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run:
       : countedMs(
           byMetric((metric) => latenciesMs[metric][i]!),
           slo,
+          classes?.[i],
         ),
   )
   return { ...run, latencyMs }
 }
 
-/** In units of the first limit: one name for SLOs that count the same latency. */
-const countedBy = ({ metric = 'e2e', limits }: Counted): string =>
-  limits === undefined ? metric : limits.map((limit) => `${limit.metric} ${limit.limitMs / limits[0]!.limitMs}`).join()
+/** In units of the first limit: one name for SLOs that count the same latency, and of the same requests together. */
+const countedBy = ({ metric = 'e2e', limits, classes = [] }: Counted): string =>
+  JSON.stringify([
+    limits === undefined ? metric : limits.map((limit) => [limit.metric, limit.requestClass, limit.limitMs / limits[0]!.limitMs]),
+    ...classes,
+  ])
 
-/** Whether two SLOs count the same latency of a request. */
+/** Whether two SLOs count the same latency of a request, and ask for the percentile of the same requests. */
 export const countsTheSame = (a: Counted, b: Counted): boolean => countedBy(a) === countedBy(b)
 
 /** Whether what kept the one keeps the other, and the reverse. */
@@ -65,7 +102,7 @@ export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
 export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
-/** What a window comes to: requests, those of them that failed, and its percentile with failed ones as infinitely slow. */
+/** What a window comes to: requests, those of them that failed, and its percentile, that of the worst class, with failed ones as infinitely slow. */
 export interface Window {
   readonly requests: number
   readonly errors: number
@@ -116,35 +153,50 @@ const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 /** p99, p99.9. */
 export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
 
-/** What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'. */
-export function sloName({ percentile, metric, limits }: Slo): string {
+/** What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'; with classes 'p99 of each class'. */
+export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
-  if (limits !== undefined) return `${p} of ${limits.map((limit) => latencyMetrics[limit.metric].title).join(' and ')}`
-  return metric === undefined ? p : `${latencyMetrics[metric].title} ${p}`
+  const each = classes ? ' of each class' : ''
+  if (limits !== undefined) return `${p}${each || ` of ${titlesOf(limits)}`}`
+  return metric === undefined ? `${p}${each}` : `${latencyMetrics[metric].title} ${p}${each}`
 }
+
+const titlesOf = (limits: readonly SloLimit[]): string =>
+  [...new Set(limits.map(({ metric }) => latencyMetrics[metric].title))].join(' and ')
+
+/** 'TTFT', 'chat TTFT': a limit among others. */
+export const limitTitle = ({ metric, requestClass }: Pick<SloLimit, 'metric' | 'requestClass'>): string =>
+  [requestClass, latencyMetrics[metric].title].filter((word) => word !== undefined).join(' ')
 
 /** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
 export const sloLimit = (slo: Slo): string => (slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo))
 
 /**
- * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 % of requests'. Under another
- * `limitMs` all limits of a joint SLO stand in the proportion of the first (DistServe's "SLO scale").
+ * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 % of requests'; of classes with limits of their own 'chat: TTFT <= 200 ms,
+ * other: E2E <= 9000 ms, each for 99 % of its requests'. Under another `limitMs` all limits of a joint SLO stand in the proportion of the first (DistServe's "SLO scale").
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
-  const each = limitsOf(slo).map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`)
-  return `${each.join(' and ')} for ${Number((slo.percentile * 100).toFixed(4))} % of requests`
+  const all = limitsOf(slo)
+  const text = (limits: readonly SloLimit[]) =>
+    limits.map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`).join(' and ')
+  const share = `${Number((slo.percentile * 100).toFixed(4))} %`
+  if (all.every(({ requestClass }) => requestClass === undefined))
+    return `${text(all)} for ${share} of requests${slo.classes ? ' of each class' : ''}`
+  const each = slo.classes?.map((name) => `${name}: ${text(limitsFor(all, name))}`) ?? []
+  return `${each.join(', ')}, each for ${share} of its requests`
 }
 
 const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
 
-/** As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. */
+/** As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. It knows no classes: of limits of theirs the strictest of each latency. */
 export function sloFlag(slo: Slo): string {
   const p = percentileName(slo.percentile)
   if (slo.limits === undefined) return `${slo.metric === undefined ? '' : `${slo.metric} `}${p}<${flagMs(slo.limitMs)}`
-  return `${p} ${limitsOf(slo)
-    .map(({ metric, limitMs }) => `${metric}<${flagMs(limitMs)}`)
-    .join(' ')}`
+  const all = limitsOf(slo)
+  const metrics = [...new Set(all.map(({ metric }) => metric))]
+  const strictest = (of: LatencyMetric) => Math.min(...all.flatMap(({ metric, limitMs }) => (metric === of ? [limitMs] : [])))
+  return `${p} ${metrics.map((metric) => `${metric}<${flagMs(strictest(metric))}`).join(' ')}`
 }
 
 /** Decimals, from `least` on, with which a value reads on the side of a limit that it is on: 50.3 over 50 is not '50'. Three at most. */
@@ -183,7 +235,6 @@ export function sloAxis(slo: Slo): SloAxis {
     const latencyName = metric ? `${latencyMetrics[metric].title}, ms` : 'latency, ms'
     return { name: `${sloName(slo)} latency, ms`, latencyName, unit: 'ms', limit: limitMs, of: (ms) => ms }
   }
-  const titles = limits.map((limit) => latencyMetrics[limit.metric].title).join(' and ')
   const of = (ms: number) => (100 * ms) / limitMs
-  return { name: `${sloName(slo)}, % of the limits`, latencyName: `${titles}, % of the limits`, unit: '%', limit: 100, of }
+  return { name: `${sloName(slo)}, % of the limits`, latencyName: `${titlesOf(limits)}, % of the limits`, unit: '%', limit: 100, of }
 }

@@ -3,6 +3,7 @@ import type { Detour } from './detour.ts'
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
 import type { MetricReading } from './prometheus.ts'
+import type { TlsOptions } from './tls-options.ts'
 
 /** The latency a percentile of requests must keep, and the share of requests that may fail. */
 export interface Slo {
@@ -17,15 +18,19 @@ export interface Slo {
    * A joint SLO on streamed answers, two limits or more: a request is good when it keeps every one of them, and `percentile` is the share
    * of all requests that must be good (goodput: Zhong et al., DistServe, OSDI 2024, section 2). A request's latency is then its greatest
    * part of a limit, in units of the first one, whose limit `limitMs` is: at most `limitMs` exactly where every limit is kept.
-   * `metric` is absent.
+   * `metric` is absent. One limit may be all where it is of a class.
    */
   readonly limits?: readonly SloLimit[]
+  /** Names of the classes of requests, where there are some: each of them must keep the percentile by itself. */
+  readonly classes?: readonly string[]
 }
 
 /** One of a joint SLO's limits. */
 export interface SloLimit {
   readonly metric: LatencyMetric
   readonly limitMs: number
+  /** Of requests of this class alone. Absent: of all classes that have no limits of their own. */
+  readonly requestClass?: string
 }
 
 /** Latency percentiles of answered requests, in ms with microsecond resolution. */
@@ -79,7 +84,7 @@ export interface LoadPoint extends LatencySummary {
   readonly errors: number
   /** Error class ('timeout', 'status 503', 'reset', 'bad answer', ...) → count. */
   readonly errorKinds: Readonly<Record<string, number>>
-  /** The SLO percentile over all requests, failed ones counted as infinitely slow (Infinity when too many failed), and its distribution-free 95 % interval. */
+  /** The SLO percentile over all requests (under an SLO with classes: over those of the worst class), failed ones counted as infinitely slow (Infinity when too many failed), and its distribution-free 95 % interval. */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
   /** The generator could not hold the intended load: says nothing of the server's limit. */
@@ -135,8 +140,16 @@ export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySum
   /** Means of an answered request. Absent in old stores, and where neither server nor prompts tell. */
   readonly outputTokens?: number
   readonly inputTokens?: number
-  /** Answers to each class of requests, by its name; `good`: the share of them that kept the SLO's limits, 0-1. */
-  readonly classes?: Readonly<Record<string, Readonly<Record<LatencyMetric, LatencySummary>> & { readonly good: number }>>
+  /** Each class of requests, by its name. */
+  readonly classes?: Readonly<Record<string, ClassSummary>>
+}
+
+/** Latencies of the answers to one class of requests. */
+export interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
+  /** Share of its requests that kept the SLO's limits, 0-1. */
+  readonly good: number
+  /** Requests that failed. Absent in old stores, where `good` is of the answers alone. */
+  readonly errors?: number
 }
 
 /** One prepared request body, and how many items it carries. */
@@ -194,17 +207,6 @@ export interface SpreadServer {
   readonly headers: Readonly<Record<string, string>>
   /** Of all weights together its share of the requests. */
   readonly weight: number
-}
-
-/** How the certificate of a server is checked, and which one it is shown. */
-export interface TlsOptions {
-  /** Authorities to trust in place of the usual ones, PEM. */
-  readonly ca?: string
-  /** Any certificate is taken for good. */
-  readonly insecureSkipVerify?: boolean
-  /** The client's own certificate, and its key, PEM. */
-  readonly cert?: string
-  readonly key?: string
 }
 
 /** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
@@ -283,7 +285,7 @@ export interface StreamRun {
   readonly tokens: Float64Array
   /** Tokens of the prompts; NaN where neither server nor prompts tell. */
   readonly inputTokens?: Float64Array
-  /** Names of their classes, where requests have some; undefined where there was no answer. */
+  /** Names of their classes, where requests have some; undefined where one was never sent. */
   readonly classes?: readonly (string | undefined)[]
   /** Gaps between tokens, of all answers. */
   readonly gapsMs: Float64Array

@@ -61,7 +61,7 @@ test('every spec target is documented', () => {
   for (const target of specTargets) expect(doc('deploying.md')).toContain(`| \`${target}\` |`)
 })
 
-test('the fleet file that is shown is the one that the page reads', () => {
-  const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(doc('fleet.md'))!
-  expect(yaml).toBe(doc(join('files', 'fleet.yaml')))
+test('the fleet files that are shown are those that the page reads', () => {
+  const shown = [...doc('fleet.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, yaml]) => yaml)
+  for (const name of ['fleet.yaml', 'sizes.yaml', 'shared.yaml']) expect(shown).toContain(doc(join('files', name)))
 })

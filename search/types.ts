@@ -140,7 +140,14 @@ export interface Suggestion {
 /** Pure: the same arguments give the same suggestion, so resume is reload and re-suggest. Returns undefined when nothing is left to try. */
 export interface Sampler {
   readonly name: string
-  suggest(problem: Problem, observations: readonly Observation[], pending: readonly Configuration[], rng: Rng): Suggestion | undefined
+  /** @param seconds that a trial of a configuration would take, where some take less than others; absent: all the same */
+  suggest(
+    problem: Problem,
+    observations: readonly Observation[],
+    pending: readonly Configuration[],
+    rng: Rng,
+    seconds?: (configuration: Configuration) => number,
+  ): Suggestion | undefined
 }
 
 /** What the stop rule believes after some trials. */

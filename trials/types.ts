@@ -145,6 +145,8 @@ export interface Launcher {
   sweep(signal?: AbortSignal, onLeft?: (what: string) => void): Promise<void>
   /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */
   close?(): Promise<void>
+  /** Names of parameters that are changed on a server that runs: configurations that differ in these alone share its start. Absent: none. */
+  readonly changesRunning?: ReadonlySet<string>
 }
 
 export class InfeasibleError extends Error {

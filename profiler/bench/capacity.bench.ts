@@ -5,6 +5,7 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
+import { drawnCases } from '../testing/drawn-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
@@ -70,9 +71,13 @@ const seeds = Number(seedsAsked ?? (http ? 5 : 100))
 const only = new RegExp(onlyServers)
 const onlyMethods = new RegExp(methodsAsked)
 const truths = trueCapacities()
-console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
-const all = http ? [...simpleCases, ...developmentCases] : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases]
-const cases = all.filter((c) => (onlyServers === '.' ? !c.name.startsWith('dev') : only.test(c.name)))
+console.log(
+  `${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half     sure  wrong+sure  seconds requests`,
+)
+const all = http
+  ? [...simpleCases, ...developmentCases]
+  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...drawnCases]
+const cases = all.filter((c) => (onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name)))
 for (const of of cases) {
   const truth = truths[of.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {
@@ -86,7 +91,9 @@ for (const of of cases) {
     }
     const errors = found.map((f) => f.capacityRps / truth - 1)
     const absolute = errors.map(Math.abs)
-    const covers = mean(found.map(({ capacityCi90Rps: [low, high] }) => (low <= truth && truth <= high ? 1 : 0)))
+    const wrong = (f: Found) => !(f.capacityCi90Rps[0] <= truth && truth <= f.capacityCi90Rps[1])
+    const covers = mean(found.map((f) => (wrong(f) ? 0 : 1)))
+    const sure = found.filter(({ outcome }) => outcome === 'converged')
     const half = mean(found.map(({ capacityCi90Rps: [low, high] }) => (high - low) / 2 / truth))
     const columns = [
       percent(quantile(absolute, 0.5)),
@@ -94,6 +101,8 @@ for (const of of cases) {
       percent(quantile(errors, 0.5)),
       percent(covers),
       percent(half),
+      percent(sure.length / found.length),
+      percent(sure.filter(wrong).length / found.length),
     ]
     const effort = [
       mean(found.map((f) => f.seconds))

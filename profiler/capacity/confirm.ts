@@ -285,5 +285,5 @@ function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): 
   return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
 }
 
-const unproven = (nEff: number, { percentile }: Slo) =>
-  `the confirmation held, but its ${Math.round(nEff)} effective requests do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`
+const unproven = (nEff: number, { percentile, classes }: Slo) =>
+  `the confirmation held, but its ${Math.round(nEff)} effective requests${classes ? ' of the class with the fewest' : ''} do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`

@@ -1,6 +1,8 @@
 /** What the open windows of a search have shown so far. */
 import { failsTooOften, keeps, keepsSurely } from '../slo.ts'
 import type { LoadPoint, LoadRun, Slo } from '../types.ts'
+import { batchServices } from './batches-seen.ts'
+import type { Batching } from './batching.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
@@ -53,6 +55,8 @@ export class Evidence {
   slowing = false
   /** Workers that serve one request each in the order of arrival, as far as they are known. */
   workers: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined
+  /** How it puts batches together that wait for one another. */
+  batching: Batching | undefined
   private everSlower = false
   /** Windows in a row that the machine spoilt, and all of them. */
   private spoiltInARow = 0
@@ -71,6 +75,11 @@ export class Evidence {
     private readonly slowdownOf = slowdownSeen,
   ) {
     this.leastDisturbanceMs = Math.max(10, 0.1 * slo.limitMs)
+  }
+
+  /** Answers within so much of one another left together. */
+  get togetherMs(): number {
+    return batchShare * this.idleMs
   }
 
   /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
@@ -94,7 +103,7 @@ export class Evidence {
   /** Steps of closed loops. */
   stepsOfLoops(loops: readonly LoadRun[]): Steps[] {
     return loops.map((loop) => {
-      const known = this.loopSteps.get(loop) ?? stepsOf(loop, batchShare * this.idleMs, disturbances(loop, this.leastDisturbanceMs))
+      const known = this.loopSteps.get(loop) ?? stepsOf(loop, this.togetherMs, disturbances(loop, this.leastDisturbanceMs))
       this.loopSteps.set(loop, known)
       return known
     })
@@ -108,7 +117,7 @@ export class Evidence {
     }
     const served = asServed(run)
     const disturbed = this.countDisturbed(run)
-    const window = { run: served, disturbed, steps: stepsOf(served, batchShare * this.idleMs, disturbed) }
+    const window = { run: served, disturbed, steps: stepsOf(served, this.togetherMs, disturbed) }
     if (disturbedMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
       this.spoiltInARow++
       this.spoilt++
@@ -159,7 +168,8 @@ export class Evidence {
     const { windows, workers } = this
     const steps = windows.map((window) => window.steps)
     const inOrder = () => (workers === undefined ? undefined : servicesInOrder(windows, workers))
-    const known = servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise)
+    const inBatches = () => this.batching && batchServices(windows, this.batching, this.togetherMs)
+    const known = inBatches() ?? (servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise))
     // What a server that refuses leaves to be served comes otherwise than what is sent.
     return known.map((of, i) => (failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of))
   }

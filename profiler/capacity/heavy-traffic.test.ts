@@ -16,7 +16,7 @@ const steps = (tookMs: readonly number[], each: Partial<Steps> = {}): Steps => (
   ...each,
 })
 const workers = (tookMs: readonly number[], number: number, more: Partial<Twin> = {}): Twin => ({
-  ...twinOf(steps(tookMs), undefined, number),
+  ...twinOf(steps(tookMs), { workers: number }),
   ...more,
 })
 const same = (ms: number) => Array<number>(100).fill(ms)

@@ -3,7 +3,7 @@
  * simulation lasts. What is left of the saturation follows from how fast work comes and goes, and how much both vary (heavy traffic: Kingman 1961; for several
  * workers Köllerström 1974): waits are exponential, of mean variance / (2 (1 - utilization)).
  */
-import { keepGoing, saturationOf, type Twin, takesInOrder } from './twin.ts'
+import { keepGoing, saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
 
 /** Utilization from which waits are near enough to exponential: the capacity is then within 0.1 % of Crommelin's for constant services. */
 const busy = 0.97
@@ -26,8 +26,9 @@ export function heavyTrafficCapacity(twin: Twin, limitMs: number, allowed: numbe
 }
 
 /** Mean of the steps of a queue without end, and their variance in the long run: with that of neighbours, which the twin mostly takes in a row. */
-function stepsWhenBusy({ steps, bins, workers }: Twin): { meanMs: number; variance: number } {
-  const tookMs = Array.from(bins.at(-1)!, (i) => steps.tookMs[i]!)
+function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
+  const { workers } = twin
+  const tookMs = stepsWhenFull(twin)
   const n = tookMs.length
   const meanMs = tookMs.reduce((total, ms) => total + ms, 0) / n
   let variance = 0

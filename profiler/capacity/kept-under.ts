@@ -1,5 +1,6 @@
 /** Whether a stored window keeps another SLO than it was measured for, as far as its recorded latencies tell. Pure: also runs in a browser. */
-import { failsTooOften, limitsOf, mostOver } from '../slo.ts'
+import type { LatencyMetric } from '../latency-metrics.ts'
+import { failsTooOften, limitsFor, limitsOf, mostOver } from '../slo.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { countWithin } from '../statistics/latency-record.ts'
 import { keptPercentiles } from '../statistics/latency-summary.ts'
@@ -12,42 +13,69 @@ import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../types.ts'
 export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
   const spoilt = point.generatorSaturated || point.disturbed === true
   if (failsTooOften(point, slo)) return spoilt ? undefined : false
-  const over = overUnder(point, slo)
-  if (over === undefined) return undefined
-  const [least, most] = over
+  const each = partsUnder(point, slo)
+  if (each === undefined) return undefined
   const { load } = point
-  const planned = point.cut && load.kind === 'open' ? Math.max(point.requests, Math.round(load.rateRps * load.durationS)) : point.requests
-  if (least > mostOver(slo, planned)) return spoilt ? undefined : false
-  return !point.cut && most <= mostOver(slo, point.requests) ? true : undefined
+  const whole = point.cut && load.kind === 'open' ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests) : 1
+  if (each.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))) return spoilt ? undefined : false
+  return !point.cut && each.every(({ requests, over: [, most] }) => most <= mostOver(slo, requests)) ? true : undefined
 }
 
 /** Whether the very same window proves `slo` at 95 %: LoadGen's rule (see early-stopping.ts) on its requests, counted by how alike neighbours are. */
 export function provenUnder(point: LoadPoint, slo: Slo): boolean {
-  const over = overUnder(point, slo)
-  if (over === undefined || point.latencies === undefined || keptUnder(point, slo) !== true) return false
+  const each = partsUnder(point, slo)
+  if (each === undefined || point.latencies === undefined || keptUnder(point, slo) !== true) return false
   const { dispersion } = point.latencies
-  return provesPercentile(point.requests / dispersion, over[1] / dispersion, slo.percentile)
+  return each.every(({ requests, over: [, most] }) => provesPercentile(requests / dispersion, most / dispersion, slo.percentile))
 }
 
 type Bounds = readonly [least: number, most: number]
 
-/** How many requests failed or miss a limit of the SLO: a request that misses one limit of several may or may not be one that misses another. */
-function overUnder(point: LoadPoint, slo: Slo): Bounds | undefined {
-  const each = limitsOf(slo).map((limit) => withinLimit(point, limit))
+/** Requests that must keep the percentile by themselves: all, or those of a class. */
+interface Part extends Pick<LoadPoint, 'requests' | 'errors' | 'latencies'> {
+  readonly summaries: Readonly<Partial<Record<LatencyMetric, LatencySummary>>>
+  readonly requestClass?: string
+}
+
+/** Each of them, and how many of its requests failed or miss a limit of the SLO. Undefined where what was recorded does not tell. */
+function partsUnder(point: LoadPoint, slo: Slo): { readonly requests: number; readonly over: Bounds }[] | undefined {
+  const told: { readonly requests: number; readonly over: Bounds }[] = []
+  for (const part of partsOf(point, slo)) {
+    const over = overUnder(part, slo)
+    if (over === undefined) return undefined
+    told.push({ requests: part.requests, over })
+  }
+  return told
+}
+
+function partsOf(point: LoadPoint, { classes = [] }: Slo): Part[] {
+  const { requests, errors, latencies, stream } = point
+  const each = classes.flatMap((requestClass): Part[] => {
+    const own = stream?.classes?.[requestClass]
+    if (own === undefined) return []
+    // No histogram is kept of a class.
+    return [{ requestClass, requests: own.e2e.requests + (own.errors ?? 0), errors: own.errors ?? 0, summaries: own }]
+  })
+  return each.length > 0 ? each : [{ requests, errors, latencies, summaries: stream ?? { e2e: point } }]
+}
+
+/** A request that misses one limit of several may or may not be one that misses another. */
+function overUnder(part: Part, slo: Slo): Bounds | undefined {
+  const each = limitsFor(limitsOf(slo), part.requestClass).map((limit) => withinLimit(part, limit))
   let [least, most] = [0, 0]
   for (const within of each) {
     if (within === undefined) return undefined
-    least = Math.max(least, point.requests - within[1])
-    most += point.requests - within[0]
+    least = Math.max(least, part.requests - within[1])
+    most += part.requests - within[0]
   }
-  return [least, Math.min(most, point.requests)]
+  return [least, Math.min(most, part.requests)]
 }
 
-/** How many requests kept one limit: by the percentiles that the point has of it, and by its histogram, where it has one. */
-function withinLimit(point: LoadPoint, { metric, limitMs }: SloLimit): Bounds | undefined {
-  const summary: LatencySummary | undefined = point.stream ? point.stream[metric] : metric === 'e2e' ? point : undefined
+/** How many requests kept one limit: by the percentiles that are kept of it, and by its histogram, where there is one. */
+function withinLimit({ requests, errors, latencies, summaries }: Part, { metric, limitMs }: SloLimit): Bounds | undefined {
+  const summary = summaries[metric]
   if (summary === undefined) return undefined
-  const answered = point.requests - point.errors
+  const answered = requests - errors
   if (answered === 0) return [0, 0]
   let [least, most] = [0, answered]
   for (const [share, name] of [...keptPercentiles, [1, 'maxMs'] as const]) {
@@ -56,7 +84,7 @@ function withinLimit(point: LoadPoint, { metric, limitMs }: SloLimit): Bounds | 
     if (ms <= limitMs) least = Math.max(least, rank)
     else if (ms > limitMs) most = Math.min(most, rank - 1)
   }
-  const record = point.latencies?.[metric]
+  const record = latencies?.[metric]
   if (record === undefined) return [least, Math.max(least, most)]
   const [fewest, all] = countWithin(record, limitMs)
   return [Math.max(least, fewest), Math.max(least, Math.min(most, all))]

@@ -12,9 +12,10 @@ import { capacityWithin, rateLimitOf } from './rate-limit.ts'
 import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { slowdownSeen } from './slowdown.ts'
-import { joinSteps, placesOf } from './steps.ts'
-import { servesBatches } from './twin.ts'
-import { servesOutOfTurn, workersSeen } from './workers.ts'
+import { placesOf } from './steps.ts'
+import { waySeen } from './way-seen.ts'
+import { letsInByTheClock, windowCapacityWithin, windowLimitOf } from './window-limit.ts'
+import { workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
   readonly seed: number
@@ -49,6 +50,9 @@ const nearlyWhole = 0.15
 const mostWarmings = 2
 const warming = 0.8
 const longestWarmingS = 15
+/** A window that looks for a limit by the clock asks for so many times what was answered well, for so many seconds: the rest of one count of a second, and two whole ones. */
+const overLimit = 1.5
+const limitS = 3.3
 /** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
 const stillToGain = 0.02
 /** Times that a server which got faster, or slower, is searched anew. */
@@ -222,6 +226,8 @@ class OpenSearch {
     }
     this.estimate(effort.twin)
     const { posterior } = this
+    const byTheClock = posterior?.refuses ? undefined : await this.boundedByTheClock()
+    if (byTheClock !== undefined) return byTheClock
     if (!posterior?.refuses && evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
       return {
@@ -295,6 +301,26 @@ class OpenSearch {
     return { ...found, ...between(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps)) }
   }
 
+  /** A limit by windows of the clock, which windows of open load that are shorter than its own may have met nothing of: a longer one looks for it where loops were refused. */
+  private async boundedByTheClock(): Promise<Searched | undefined> {
+    const { session, evidence, options, posterior, refusing } = this
+    const { refusesBeyondRps = 0 } = options
+    const runs = [...session.loops, ...this.openedRuns()]
+    if (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps)) return undefined
+    let limit = windowLimitOf(runs)
+    if (limit === undefined && (rateLimitOf(runs) === undefined || letsInByTheClock(runs))) {
+      const rateRps = Math.min(evidence.mostRps, overLimit * Math.max(refusesBeyondRps, evidence.cleanRps, posterior?.capacityRps ?? 0))
+      if (!(rateRps > 0)) return undefined
+      const { run } = await session.open(rateRps, limitS, options.seed + this.played++, 'search')
+      limit = windowLimitOf([...runs, run])
+    }
+    if (limit === undefined) return undefined
+    const { rateRps, ci90Rps } = windowCapacityWithin(limit, session.slo.maxErrorRate)
+    if (posterior !== undefined && posterior.capacityRps < rateRps) return undefined
+    const detail = `${limit.most} requests are let in in each ${(limit.windowMs / 1000).toFixed(1)} s of the clock, and the rest refused`
+    return { ...this.result('converged', detail), ...between(...ci90Rps, rateRps) }
+  }
+
   /** Runs of open load, and the closed loop that was refused. */
   private openedRuns(): LoadRun[] {
     const runs = this.evidence.windows.map(({ run }) => run)
@@ -321,10 +347,16 @@ class OpenSearch {
     else {
       const places = placesOf(this.openedRuns())
       const { loops, slo } = this.session
-      const steps = joinSteps(windows.map((window) => window.steps))
-      const seen = servesBatches(steps) || servesOutOfTurn(steps) ? undefined : this.workersOf(windows, loops)
-      if (seen !== undefined) this.evidence.workers = seen.shared ? undefined : seen
-      const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, this.evidence.stepsOfLoops(loops))
+      const ofLoops = this.evidence.stepsOfLoops(loops)
+      const seen = waySeen(
+        windows,
+        loops,
+        { places, ofLoops, idleMs: this.idle.p50Ms, togetherMs: this.evidence.togetherMs },
+        this.workersOf,
+      )
+      this.evidence.batching = seen?.batching
+      if (seen !== undefined && seen.batching === undefined) this.evidence.workers = seen.shared ? undefined : seen
+      const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, ofLoops)
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }
   }

@@ -92,22 +92,30 @@ export function capacityPosterior(
   loops: readonly Steps[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
+  const byStep = seen === undefined || seen.batching !== undefined
   const learnt = seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops]
-  const history = [...(seen?.history ?? loops), ...runs.map((run, i) => seen?.windows[i] ?? run.steps)]
+  // Steps of closed loops have in them what batches wait for others, which service times have not.
+  const ofLoops = seen?.batching !== undefined && seen.batching.delayMs > 0 ? seen.loops : loops
+  const history = [...(seen?.history ?? ofLoops), ...runs.map((run, i) => seen?.windows[i] ?? run.steps)]
   const fading = longOnesFade(history, usualTimes(learnt))
   const separated = separateStalls(learnt, fading ? 1 : undefined)
-  const { usual, stalls } = separated
-  const beside = stallsBeside(separated, seen === undefined ? loops : [])
-  const part = (from: number, to?: number) => ({ usual: usual.slice(from, to), stalls: stalls.slice(from, to), mixed: false })
-  const likelyStalls = seen === undefined ? beside.likely : likelyOwn(part(0, runs.length), part(runs.length))
-  const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared, largestBatch(loops))
+  const part = (from: number, to?: number) => ({
+    usual: separated.usual.slice(from, to),
+    stalls: separated.stalls.slice(from, to),
+    mixed: false,
+  })
+  // Stalls of closed loops that go by the step are told from all of their steps.
+  const { usual, stalls } = byStep ? part(0, runs.length) : separated
+  const beside = stallsBeside(byStep ? part(0, runs.length) : separated, byStep ? ofLoops : [])
+  const likelyStalls = byStep ? beside.likely : likelyOwn(part(0, runs.length), part(runs.length))
+  const twin = twinOf(joinSteps(separated.usual), { ...kindOf(seen), places, largest: largestBatch(loops) })
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   // Refusals of a full queue are the twin's own.
   const failedShare = places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
   const seenStalls = sum([...stalls, ...beside.stalls].map((each) => each.length))
   // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
-  const draws = seenStalls > 0 || (seen !== undefined && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
+  const draws = seenStalls > 0 || (!byStep && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
   const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
@@ -151,6 +159,9 @@ export function capacityPosterior(
   }
   return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
 }
+
+/** What is known of the server beside its steps. */
+const kindOf = (seen: WorkersSeen | undefined) => seen && { workers: seen.workers, shared: seen.shared, batching: seen.batching }
 
 /** Whether values differ by more than a twentieth of their mean. */
 function varies(values: readonly number[]): boolean {

@@ -1,5 +1,5 @@
 import { max } from 'simple-statistics'
-import { failsTooOften, keeps, limitsOf } from '../slo.ts'
+import { apart, failsTooOften, keeps, limitsOf } from '../slo.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
@@ -13,7 +13,7 @@ const answersPerWindow = 4
 const limitsPerWindow = 4
 /** As far as that takes no longer than this, or than the time for all windows. */
 const mostForLimitsS = 10
-/** Requests of a window, where the time allows it. */
+/** Requests of a window, of the class with the fewest where each class must keep the SLO, where the time allows it. */
 const requestsPerWindow = 60
 /** Ratio of the first missed to the last held rate that is narrow enough. */
 const narrow = 1.08
@@ -69,6 +69,8 @@ class RateBisection {
   private refused: LoadPoint | undefined
   private slow = false
   private saturationRps: number
+  /** Of all requests, in the last window. */
+  private rarestShare = 1
 
   constructor(
     private readonly session: Session,
@@ -89,6 +91,7 @@ class RateBisection {
       if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
+      this.rarestShare = Math.min(...apart(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length))
       if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
       const why = this.spoiler(point)
       if (why !== undefined) {
@@ -161,7 +164,7 @@ class RateBisection {
       effort.windowS,
       answersPerWindow * answerS,
       forLimits,
-      Math.min(requestsPerWindow / rateRps, effort.budgetS / 6),
+      Math.min(requestsPerWindow / (this.rarestShare * rateRps), effort.budgetS / 6),
     )
     return this.roughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
   }

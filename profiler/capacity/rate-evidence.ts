@@ -1,5 +1,5 @@
 /** What windows of open load at one rate have shown so far, looked at after each: whether that is enough to say that the SLO holds there, or does not. */
-import { countWithin, failsTooOften, keeps } from '../slo.ts'
+import { apart, countWithin, failsTooOften, keeps } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import { leftOut, loadPointOf } from '../statistics/load-point.ts'
 import { evidenceOn, sureness } from '../statistics/sequential.ts'
@@ -32,7 +32,6 @@ export class RateEvidence {
   private state:
     | {
         readonly played: Played
-        readonly n: number
         readonly nEff: number
         readonly kept: number
         readonly missed: number
@@ -110,7 +109,7 @@ export class RateEvidence {
     return this.state?.played ?? this.lastSpoilt ?? this.paused?.played
   }
 
-  /** Independent requests that say as much. */
+  /** Independent requests that say as much; of several classes, of that with the fewest. */
   get nEff(): number {
     return this.state?.nEff ?? 0
   }
@@ -144,12 +143,19 @@ export class RateEvidence {
     const joined = this.state === undefined ? run : inARow(this.state.played.run, run)
     const point: LoadPoint = loadPointOf(joined, slo)
     const allowed = 1 - slo.percentile
-    const { n, over, dispersion, nEff } = overShare(
-      joined.latencyMs,
-      slo.limitMs,
-      Math.min(slowestTenth, Math.max(2 * allowed, leastSlow / joined.latencyMs.length)),
+    // It holds where it does for each class, and is missed where it is for one.
+    const shares = apart(joined, slo).map(({ latencyMs }) =>
+      overShare(latencyMs, slo.limitMs, Math.min(slowestTenth, Math.max(2 * allowed, leastSlow / latencyMs.length))),
     )
-    const evidence = (times: number) => evidenceOn((times * n) / dispersion, (times * over) / dispersion, allowed)
-    this.state = { played: { run: joined, point }, n, nEff, ...evidence(1), keptAfter: (times) => evidence(times).kept }
+    const evidence = (times: number) =>
+      shares.map(({ n, over, dispersion }) => evidenceOn((times * n) / dispersion, (times * over) / dispersion, allowed))
+    const keptAfter = (times: number) => Math.min(...evidence(times).map(({ kept }) => kept))
+    this.state = {
+      played: { run: joined, point },
+      nEff: Math.min(...shares.map(({ nEff }) => nEff)),
+      kept: keptAfter(1),
+      missed: Math.max(...evidence(1).map(({ missed }) => missed)),
+      keptAfter,
+    }
   }
 }

@@ -27,21 +27,6 @@ test.each([
   }
 })
 
-test('one that counts by the second of the clock, and refuses whole loops for the rest of it, is not read at the least that is asked', async () => {
-  const counted = new Map<number, number>()
-  const admits = (atMs: number) => {
-    const second = Math.floor(atMs / 1000)
-    counted.set(second, (counted.get(second) ?? 0) + 1)
-    return counted.get(second)! <= 120
-  }
-  const server = new DisciplineServer({ seed: 1, servers: 4, workMs: () => 5, takes: () => 0, admits })
-  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-  const found = await measureCapacity({ target: { kind: 'virtual', server }, slo, signal, effort: 'quick', seed: 7000 })
-  // A Poisson second has more than 120 once in a thousand requests at 101 of them.
-  expect(found.capacityRps).toBeGreaterThan(85)
-  expect(found.capacityRps).toBeLessThan(125)
-})
-
 describe('refusals by hand', () => {
   /** Sent each 2 ms: the first thirteen are let in, of the others each fifth, until `n` were sent. */
   const refusing = (n: number, more: Partial<LoadRun> = {}) =>

@@ -131,9 +131,9 @@ test('its twin makes requests wait as the server does, and refuses beyond its pl
   const arrivalsMs = schedule(load)
   const latencyMs = new Float64Array(arrivalsMs.length)
   const over = (all: Float64Array, ms: number) => all.filter((x) => x > ms).length / all.length
-  simulate(twinOf(worksOf(teacher, 3).steps, undefined, 3, true), arrivalsMs, 1, seeded(2), latencyMs)
+  simulate(twinOf(worksOf(teacher, 3).steps, { workers: 3, shared: true }), arrivalsMs, 1, seeded(2), latencyMs)
   for (const ms of [15, 30, 60]) expect(Math.abs(over(latencyMs, ms) - over(real.latencyMs, ms))).toBeLessThan(0.04)
-  simulate(twinOf(worksOf(teacher, 3).steps, 4, 3, true), arrivalsMs, 1, seeded(2), latencyMs)
+  simulate(twinOf(worksOf(teacher, 3).steps, { places: 4, workers: 3, shared: true }), arrivalsMs, 1, seeded(2), latencyMs)
   const refused = latencyMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length
   expect(refused / latencyMs.length).toBeGreaterThan(0.05)
   expect(Math.max(...latencyMs.filter(Number.isFinite))).toBeLessThan(real.latencyMs.reduce((a, b) => Math.max(a, b)))

@@ -5,17 +5,22 @@
  * with C the capacity, a the share that may miss and s the steepness, a share q(r) = 1 - (1 - a)^exp(s (r / C - 1)) misses at a rate r.
  */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
-import { failsTooOften } from '../slo.ts'
+import { apart, failsTooOften, limitsFor, limitsOf } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import type { LoadRun, Slo } from '../types.ts'
 
-/** A window of open load. */
-export interface WindowSeen {
-  readonly rateRps: number
-  readonly seconds: number
-  /** Independent requests that say as much as those that count, and the share of them over the limit. */
+/** Independent requests that say as much as those that count, and the share of them over the limit. */
+interface Misses {
   readonly nEff: number
   readonly over: number
+}
+
+/** A window of open load, and the misses of all requests in it. */
+export interface WindowSeen extends Misses {
+  readonly rateRps: number
+  readonly seconds: number
+  /** Of each class that has to keep the percentile by itself, by name. */
+  readonly classes?: Readonly<Record<string, Misses>>
   /** What it served while it fell behind; undefined where it kept up. */
   readonly behind?: Behind
 }
@@ -35,13 +40,23 @@ const fewest = 20
  * @param rampS from its begin, in which the server fills: requests then find an emptier one than later ones do
  */
 export function windowSeen(run: LoadRun, slo: Slo, rampS: number): WindowSeen {
-  const { sentMs, latencyMs, load } = run
+  const { latencyMs, load } = run
   const rateRps = load.kind === 'open' ? load.rateRps : Number.NaN
   const rampMs = Math.min(1000 * rampS, (1000 * load.durationS) / 3)
-  const late = latencyMs.filter((_, i) => sentMs[i]! >= rampMs)
-  const { n, over, nEff } = overShare(late.length >= fewest ? late : latencyMs, slo.limitMs)
   const failed = failsTooOften({ requests: latencyMs.length, errors: latencyMs.filter(Number.isNaN).length }, slo)
-  return { rateRps, seconds: load.durationS, nEff, over: failed ? 1 : n === 0 ? 0 : over / n, behind: behindIn(run, rateRps) }
+  const misses = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Misses => {
+    const late = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
+    const { n, over, nEff } = overShare(late.length >= fewest ? late : of.latencyMs, slo.limitMs)
+    return { nEff, over: failed ? 1 : n === 0 ? 0 : over / n }
+  }
+  const classes = apart(run, slo).flatMap((own) => (own.requestClass === undefined ? [] : [[own.requestClass, misses(own)] as const]))
+  return {
+    rateRps,
+    seconds: load.durationS,
+    ...misses(run),
+    ...(classes.length > 0 && { classes: Object.fromEntries(classes) }),
+    behind: behindIn(run, rateRps),
+  }
 }
 
 /** Of the most that were under way at once: while more than that were, the server was behind. */
@@ -111,10 +126,24 @@ export interface CapacityBehind {
 }
 
 /**
- * The median and the middle 90 % of the capacity. Throws for no windows.
- * @param idleMs latency of a request that waits for nothing
+ * The median and the middle 90 % of the capacity; where each class of requests has one, of the lowest. Throws for no windows.
+ * @param idleMs latency of a request that waits for nothing, as the SLO counts it
  */
 export function capacityBehind(windows: readonly WindowSeen[], slo: Slo, idleMs: number): CapacityBehind {
+  const names = [...new Set(windows.flatMap(({ classes = {} }) => Object.keys(classes)))]
+  if (names.length === 0) return capacityOf(windows, slo, idleMs)
+  const each = names.map((name) => {
+    const own = windows.map((window) => ({ ...window, ...(window.classes?.[name] ?? { nEff: 0, over: 0 }) }))
+    // What is waited is of the class's own limit.
+    const limitMs = limitsFor(limitsOf(slo), name)[0]?.limitMs ?? slo.limitMs
+    return capacityOf(own, { ...slo, limitMs }, (idleMs * limitMs) / slo.limitMs)
+  })
+  const lowest = (of: (one: CapacityBehind) => number) => Math.min(...each.map(of))
+  return { median: lowest(({ median }) => median), ci90: [lowest(({ ci90 }) => ci90[0]), lowest(({ ci90 }) => ci90[1])] }
+}
+
+/** Of the requests that a window's misses are of. */
+function capacityOf(windows: readonly WindowSeen[], slo: Pick<Slo, 'percentile' | 'limitMs'>, idleMs: number): CapacityBehind {
   const rates = windows.map(({ rateRps }) => rateRps)
   const [low, high] = [Math.log(Math.min(...rates) / beyond), Math.log(Math.max(...rates) * beyond)]
   const capacities = Array.from({ length: steps }, (_, i) => Math.exp(low + ((high - low) * i) / (steps - 1)))

@@ -119,11 +119,11 @@ describe('a server that takes all who are there', () => {
   })
 
   test('takes as many as it was seen to take elsewhere, and only what takes several at all does', () => {
-    const twin = twinOf(stepsOf(batches(8)), undefined, undefined, undefined, 8)
+    const twin = twinOf(stepsOf(batches(8)), { largest: 8 })
     expect(twin.drain).toEqual({ most: 8, msEach: expect.closeTo(2, 9) })
     expect(saturationOf(twin)).toBeCloseTo(8000 / 26, 9)
-    expect(twinOf(stepsOf(times(20, { present: 1, departed: 1 })), undefined, undefined, undefined, 8).drain).toBeUndefined()
-    expect(twinOf(stepsOf(batches(8)), undefined, undefined, undefined, 3).drain?.most).toBe(4)
+    expect(twinOf(stepsOf(times(20, { present: 1, departed: 1 })), { largest: 8 }).drain).toBeUndefined()
+    expect(twinOf(stepsOf(batches(8)), { largest: 3 }).drain?.most).toBe(4)
   })
 
   test('saturates with full batches, whatever its last group saw', () => {

@@ -7,10 +7,11 @@
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../seeded-random.ts'
+import { leastOf } from '../statistics/least.ts'
+import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { serveBySharing } from './sharing.ts'
 import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
-import { leastOf } from './workers.ts'
 
 /** Steps grouped by the number present, neighbours together where they do not differ. */
 export interface Twin {
@@ -21,14 +22,24 @@ export interface Twin {
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
   readonly drain?: Drain
+  /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
+  readonly line?: Line
   /** Who leaves is told by how many younger ones stay, rather than by how many older ones: a server that takes the last who came. */
   readonly fromBack?: boolean
   /** Requests are served one each by the first of so many workers that is free, steps being their service times. Absent: steps follow one another. */
   readonly workers?: number
   /** The workers work on all requests at once (see sharing.ts), steps being the work of each. */
   readonly shared?: boolean
+  /** The workers serve batches, steps being how long each was served, by how many were in it. */
+  readonly batching?: Batching
   /** Requests that may be there; one more is refused. Absent: any number. */
   readonly places?: number
+}
+
+/** What is known of a server beside its steps. */
+interface TwinKind extends Pick<Twin, 'workers' | 'shared' | 'batching' | 'places'> {
+  /** Requests that it was seen to take together, in closed loops too. */
+  readonly largest?: number
 }
 
 /** Of a server that takes all who are there, up to `most` at a time: how much longer its step gets by each, ms. A step seen at one number then serves at another. */
@@ -87,11 +98,11 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
 const fewestPerBin = 8
 /** Probability that a step is the one that followed the last. */
 export const keepGoing = 0.8
-/** Variance of the draws over that of as many as there are: of steps, which are no whole picture of the server, and of service times, which are. */
+/** Variance of the draws over that of as many as there are: of steps and batches, which are no whole picture of the server, and of the service times of workers, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
-/** Groups steps into a twin of a server that was seen to take up to `largest` together. Throws a RangeError without any step. */
-export function twinOf(steps: Steps, places?: number, workers?: number, shared?: boolean, largest = 0): Twin {
+/** Groups steps into a twin of a server. Throws a RangeError without any step. */
+export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): Twin {
   const most = Math.max(...steps.present)
   if (!(most >= 1)) throw new RangeError('no step of the server was observed')
   const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
@@ -112,9 +123,10 @@ export function twinOf(steps: Steps, places?: number, workers?: number, shared?:
     groups.at(-1)!.members.push(...top.members)
     groups.at(-1)!.upTo = most
   }
+  const line = kind.batching && lineThrough(steps)
   for (let g = groups.length - 2; g >= 0; g--) {
     const [low, high] = [groups[g]!, groups[g + 1]!]
-    if (!alike(steps, low.members, high.members)) continue
+    if (!alike(line ? [ratiosTo(line, steps)] : [steps.tookMs, steps.departed], low.members, high.members)) continue
     high.members.push(...low.members)
     groups.splice(g, 1)
   }
@@ -130,17 +142,18 @@ export function twinOf(steps: Steps, places?: number, workers?: number, shared?:
     binOf,
     binOfStep,
     bins: groups.map((g) => Int32Array.from(g.members)),
-    drain: drainOf(steps, largest),
+    drain: kind.batching ? undefined : drainOf(steps, largest),
+    line,
     fromBack: youngestFirst(steps),
-    workers,
-    shared,
-    places,
+    ...kind,
   }
 }
 
-/** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
-function alike(steps: Steps, a: readonly number[], b: readonly number[]): boolean {
-  return [steps.tookMs, steps.departed].every((values) => {
+const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
+
+/** Whether two groups of steps differ in none of some values, beyond chance (two standard errors) or 1 %. */
+function alike(all: readonly (readonly number[])[], a: readonly number[], b: readonly number[]): boolean {
+  return all.every((values) => {
     const [x, y] = [moments(values, a), moments(values, b)]
     return (
       Math.abs(x.mean - y.mean) <= Math.max(2 * Math.sqrt(x.variance / a.length + y.variance / b.length), 0.01 * (x.mean + y.mean) * 0.5)
@@ -167,7 +180,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   }
   for (
     let i = Math.floor(uniform() * n);
-    drawn.present.length < n / overdispersed[twin.workers === undefined ? 'steps' : 'services'];
+    drawn.present.length < n / overdispersed[twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'];
     i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
@@ -183,15 +196,11 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     }
   }
   return {
+    ...twin,
     steps: drawn,
-    binOf,
     binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
-    drain: twin.drain,
-    fromBack: twin.fromBack,
-    workers: twin.workers,
-    shared: twin.shared,
-    places: twin.places,
+    line: twin.line && lineThrough(drawn),
   }
 }
 
@@ -201,7 +210,10 @@ export function takesInOrder({ steps, workers, drain }: Twin): boolean {
 }
 
 /** Requests per second that the twin serves when they queue without end. */
-export function saturationOf({ steps, bins, drain, workers = 1 }: Twin): number {
+export function saturationOf(twin: Twin): number {
+  const { steps, bins, drain, batching, workers = 1 } = twin
+  if (batching !== undefined)
+    return (1000 * workers * batching.most * bins.at(-1)!.length) / stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
@@ -212,6 +224,14 @@ export function saturationOf({ steps, bins, drain, workers = 1 }: Twin): number 
   return (1000 * workers * departed) / ms
 }
 
+/** How long the steps of a queue without end take, ms: full batches. */
+export const stepsWhenFull = (twin: Twin): number[] =>
+  Array.from(twin.bins.at(-1)!, (i) => (twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most)))
+
+/** How long a batch that was seen would have been served, were it of so many. */
+const servedMs = ({ steps, line }: Twin, step: number, size: number): number =>
+  line === undefined ? steps.tookMs[step]! : (steps.tookMs[step]! * lineAt(line, size)) / lineAt(line, steps.departed[step]!)
+
 /** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity for refused ones. Every step takes `slowness` times as long, stalls too. */
 export function simulate(
   twin: Twin,
@@ -221,6 +241,10 @@ export function simulate(
   latencyMs: Float64Array,
   stalling: Stalling = () => 0,
 ): void {
+  if (twin.batching !== undefined) {
+    serveByBatches(twin.batching, batchTimes(twin, slowness, uniform, stalling), slowness, arrivalsMs, latencyMs)
+    return
+  }
   if (twin.workers !== undefined) {
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
@@ -262,6 +286,20 @@ export function simulate(
     }
     if (first > 0) queue.copyWithin(head + leaving, head, head + first)
     head += leaving
+  }
+}
+
+/** How long a batch of so many that begins then is served, asked for in order of time. */
+function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: Stalling): (size: number, beganMs: number) => number {
+  const { binOf, binOfStep, bins } = twin
+  const largest = binOf.length - 1
+  let step = -1
+  return (size, beganMs) => {
+    const bin = binOf[Math.min(size, largest)]!
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < keepGoing) step++
+    else step = bins[bin]![Math.floor(uniform() * bins[bin]!.length)]!
+    const took = servedMs(twin, step, size)
+    return slowness * (took + stalling(beganMs, took))
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../types.ts'
 import type { Steps } from './steps.ts'
-import { leastOf, servesOutOfTurn, servicesOf, workersSeen } from './workers.ts'
+import { servesOutOfTurn, servicesOf, workersSeen } from './workers.ts'
 
 type Request = readonly [sentMs: number, serviceMs: number]
 
@@ -119,11 +119,6 @@ describe('service times', () => {
   test('with too few workers are too short, never negative; the next begins no earlier for it', () => {
     const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, 10, 3, 10], { sentMs: Float64Array.of(0, 0, 5, 9) })
     expect(servicesOf(run, 1).steps.tookMs).toEqual([10, 0, 0, 9])
-  })
-
-  test('the least of several is the first of the least', () => {
-    expect([leastOf(Float64Array.of(3, 1, 2)), leastOf(Float64Array.of(1, 1)), leastOf(Float64Array.of(5))]).toEqual([1, 0, 0])
-    expect(leastOf(Float64Array.of(4, 3, 2))).toBe(2)
   })
 })
 

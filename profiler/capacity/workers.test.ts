@@ -133,7 +133,7 @@ test('a twin with workers makes requests wait as the server does, and refuses as
     const arrivalsMs = schedule(load)
     const latencyMs = new Float64Array(arrivalsMs.length)
     const places = queueLimit === undefined ? undefined : 3 + queueLimit
-    simulate(twinOf(servicesOf(teacher, 3).steps, places, 3), arrivalsMs, 1, seeded(2), latencyMs)
+    simulate(twinOf(servicesOf(teacher, 3).steps, { places, workers: 3 }), arrivalsMs, 1, seeded(2), latencyMs)
     const apart = (ms: number) => share(latencyMs, (x) => x > ms && x < 1e9) - share(real.latencyMs, (x) => x > ms)
     for (const ms of [12, 25, 40]) expect(Math.abs(apart(ms))).toBeLessThan(0.03)
     const [refused, refusedByServer] = [share(latencyMs, (x) => x === Number.POSITIVE_INFINITY), share(real.latencyMs, Number.isNaN)]

@@ -8,8 +8,10 @@
  * requests are rare.
  */
 import { median, sum } from 'simple-statistics'
+import { leastOf } from '../statistics/least.ts'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
+import type { Batching } from './batching.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
@@ -23,6 +25,8 @@ export interface WorkersSeen {
   readonly besideMs: number
   /** They work on all requests at once, and what follows is the work of each. */
   readonly shared?: boolean
+  /** They serve batches, and what follows is how long each was served. */
+  readonly batching?: Batching
   /** Service times of each open window, as steps of one request each, in the order in which they began. */
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike. */
@@ -85,13 +89,6 @@ export function servicesInOrder(
 /** Only those at work can be overtaken where all are taken in the order of their arrival. */
 function overtakesBeyond(overtaken: readonly number[], workers: number): boolean {
   return overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length
-}
-
-/** Index of the least value. */
-export function leastOf(values: Float64Array): number {
-  let least = 0
-  for (let i = 1; i < values.length; i++) if (values[i]! < values[least]!) least = i
-  return least
 }
 
 /**

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks'
 import type { Load, LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Recorder } from './recorder.ts'
-import type { Sender, StreamTimes } from './sender.ts'
+import type { Sender, Sent, StreamTimes } from './sender.ts'
 import { StallWatch } from './stall-watch.ts'
 
 /** A request under way. */
@@ -49,10 +49,11 @@ export class Exchanges {
   /** Sends the next body, and tells how it ended: by an answer, by its deadline, or by an error of the given class. */
   send(intendedMs: number, atEnd: AtEnd): void {
     const index = this.recorder.open(intendedMs, this.now() - intendedMs)
-    let sent: { abandon(): void } | undefined
+    let sent: Sent | undefined
     const exchange: Exchange = { index, intendedMs, atEnd, abandon: () => sent?.abandon() }
     this.underWay.add(exchange)
     sent = this.sender.send(index, (failure, stream) => this.ended(exchange, failure, stream))
+    if (sent.requestClass !== undefined) this.recorder.ofClass(index, sent.requestClass)
   }
 
   /** A request that was not sent counts as failed. */

@@ -1,7 +1,7 @@
 import { Client, credentials, logVerbosity, Metadata, type ServiceError, setLogVerbosity, status } from '@grpc/grpc-js'
 import { answerBytes } from '../bounded-reader.ts'
 import { namesSocket } from '../server-address.ts'
-import type { TlsOptions } from '../types.ts'
+import type { TlsOptions } from '../tls-options.ts'
 import { tooLarge } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'

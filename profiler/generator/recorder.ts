@@ -8,6 +8,7 @@ export class Recorder {
   private readonly latency: number[] = []
   private readonly late: number[] = []
   private readonly kinds: Record<string, number> = {}
+  private readonly classes = new Map<number, string>()
   private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
 
   /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
@@ -21,6 +22,10 @@ export class Recorder {
   answered(index: number, e2eMs: number, stream?: StreamTimes): void {
     if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
     this.latency[index] = e2eMs
+  }
+
+  ofClass(index: number, requestClass: string): void {
+    this.classes.set(index, requestClass)
   }
 
   failed(index: number, kind: string): void {
@@ -64,9 +69,7 @@ export class Recorder {
       },
       tokens: of((stream) => stream.tokens),
       inputTokens: of((stream) => stream.inputTokens ?? Number.NaN),
-      ...(streams.some(({ requestClass }) => requestClass !== undefined) && {
-        classes: Array.from(order, (i) => this.streams.get(i)?.requestClass),
-      }),
+      ...(this.classes.size > 0 && { classes: Array.from(order, (i) => this.classes.get(i)) }),
       gapsMs: Float64Array.from(streams.flatMap((stream) => stream.gapsMs)),
     }
   }

@@ -12,8 +12,6 @@ export interface StreamTimes {
   readonly tokens: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
-  /** Name of the prompt's class, where it has one. */
-  readonly requestClass?: string
   /** Gaps between tokens: those of one chunk share the time since the chunk before. */
   readonly gapsMs: readonly number[]
 }
@@ -30,13 +28,20 @@ export interface ConnectionCounts {
   retried: number
 }
 
+/** A request under way. */
+export interface Sent {
+  abandon(): void
+  /** Name of its class, where it has one. */
+  readonly requestClass?: string
+}
+
 export interface Sender {
   /** Undefined where connections carry many requests at once. */
   readonly counts?: ConnectionCounts
   /** Opens connections that a client would keep open. Never rejects: requests will say what is wrong. */
   connect(): Promise<void>
   /** Sends the body of this number, round robin. `ended` is called at most once, and not after `abandon`. */
-  send(index: number, ended: Ended): { abandon(): void }
+  send(index: number, ended: Ended): Sent
   /** Answers that the target asks to be looked into, since the last time. */
   takeSampled(): NonNullable<LoadRun['sampled']>
   /** Ends every connection at once. */

@@ -1,6 +1,6 @@
 import type { LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
-import type { ConnectionCounts, Ended, Sender } from './sender.ts'
+import type { ConnectionCounts, Ended, Sender, Sent } from './sender.ts'
 import { weightedTurns } from './weighted-turns.ts'
 
 /** Several servers that share the load by their weights, each with connections of its own. */
@@ -33,7 +33,7 @@ export class SpreadSender implements Sender {
     await Promise.all(this.senders.map((sender) => sender.connect()))
   }
 
-  send(index: number, ended: Ended): { abandon(): void } {
+  send(index: number, ended: Ended): Sent {
     return this.senders[this.next()]!.send(index, ended)
   }
 

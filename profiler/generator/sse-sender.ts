@@ -20,9 +20,10 @@ export function sseSender(target: HttpTarget): Sender {
     send: (_index, ended) => {
       const number = sent++
       const { inputTokens, requestClass } = target.bodies[number % target.bodies.length]!
-      return sender.send(number, (failure, stream) =>
-        ended(failure, stream && { ...(inputTokens !== undefined && { inputTokens }), ...(requestClass && { requestClass }), ...stream }),
+      const request = sender.send(number, (failure, stream) =>
+        ended(failure, stream && { ...(inputTokens !== undefined && { inputTokens }), ...stream }),
       )
+      return { abandon: () => request.abandon(), ...(requestClass && { requestClass }) }
     },
     takeSampled: () => sender.takeSampled(),
     close: () => sender.close(),

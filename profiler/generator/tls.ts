@@ -1,5 +1,5 @@
 import { createSecureContext, type SecureContext } from 'node:tls'
-import type { TlsOptions } from '../types.ts'
+import type { TlsOptions } from '../tls-options.ts'
 
 /** How to check a server's certificate, in the words of node:tls and all that connects by it. Throws for a `ca`, `cert` or `key` that is no PEM, or a pair that does not fit. */
 export function tlsChecks({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}): {

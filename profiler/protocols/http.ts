@@ -6,7 +6,8 @@ import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
-import type { RequestBody, TlsOptions } from '../types.ts'
+import type { TlsOptions } from '../tls-options.ts'
+import type { RequestBody } from '../types.ts'
 import { excerpt, pathHint, refusal } from './refusals.ts'
 
 /** How a server is asked: as the load will be sent. */

@@ -203,11 +203,8 @@ describe('load', () => {
     }
   })
 
-  test.each(loads)('$kind loop: answers are told by the class that was asked, whose server is slow to one of them', async (load) => {
-    behave = async (response, body) => {
-      if (body.max_tokens === 9) await wait(100)
-      return steady(response, body)
-    }
+  /** Prompts of two classes, half of them each: the slow ones are asked for nine tokens. */
+  const ofTwoClasses = () => {
     const of = (name: string, tokens: number) => ({
       name,
       share: 0.5,
@@ -216,7 +213,15 @@ describe('load', () => {
     })
     const [quick, slow] = [of('quick', 3), of('slow', 9)]
     const prompts = { inputTokens: quick.inputTokens, outputTokens: quick.outputTokens, classes: [quick, slow] }
-    const asked = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
+    return protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
+  }
+
+  test.each(loads)('$kind loop: answers are told by the class that was asked, whose server is slow to one of them', async (load) => {
+    behave = async (response, body) => {
+      if (body.max_tokens === 9) await wait(100)
+      return steady(response, body)
+    }
+    const asked = await ofTwoClasses()
     const { stream, requests } = await generator.run(asked, load, { ...slo, metric: 'ttft', limitMs: 125 }, signal)
     const { classes = {} } = stream!
     expect(Object.keys(classes)).toEqual(['quick', 'slow'])
@@ -224,6 +229,19 @@ describe('load', () => {
     expect(classes.slow!.good).toBe(0)
     expect(classes.slow!.ttft.p50Ms).toBeGreaterThan(129)
     expect(classes.quick!.ttft.p50Ms).toBeLessThan(classes.slow!.ttft.p50Ms)
+  })
+
+  test.each(loads)('$kind loop: requests that fail are of the class that was asked, which misses its SLO by them', async (load) => {
+    const asked = await ofTwoClasses()
+    behave = (response, body) => (body.max_tokens === 9 ? response.writeHead(503).end() : steady(response, body))
+    const of = { ...slo, maxErrorRate: 1, limitMs: 5000 }
+    const { stream, errors, sloMs } = await generator.run(asked, load, { ...of, classes: ['quick', 'slow'] }, signal)
+    const { quick, slow } = stream!.classes!
+    expect([quick!.errors, quick!.good, slow!.good]).toEqual([0, 1, 0])
+    expect(slow!.errors).toBe(errors)
+    expect(sloMs).toBe(Number.POSITIVE_INFINITY)
+    const together = await generator.run(asked, load, { ...of, percentile: 0.3 }, signal)
+    expect(together.sloMs).toBeLessThan(5000)
   })
 
   test.each(loads)('$kind loop: a stream cut in the middle is an error, of its own class', async (load) => {

@@ -17,12 +17,12 @@ const slo: Slo = {
 interface Answer {
   readonly ttft: number
   readonly tpot: number
-  /** Absent: it failed. */
-  readonly of?: string
+  readonly of: string
+  readonly fails: boolean
 }
 
 function runOf(answers: readonly Answer[]): LoadRun {
-  const each = (value: (answer: Answer) => number) => Float64Array.from(answers, (a) => (a.of === undefined ? Number.NaN : value(a)))
+  const each = (value: (answer: Answer) => number) => Float64Array.from(answers, (a) => (a.fails ? Number.NaN : value(a)))
   const e2e = each(({ ttft, tpot }) => ttft + 100 * tpot)
   return {
     load: { kind: 'open', rateRps: 10, arrivals: { kind: 'poisson' }, durationS: answers.length / 10, seed: 1 },
@@ -46,20 +46,24 @@ function runOf(answers: readonly Answer[]): LoadRun {
 const answer = fc.record({
   ttft: fc.double({ min: 1, max: 1000, noNaN: true }),
   tpot: fc.double({ min: 1, max: 80, noNaN: true }),
-  of: fc.constantFrom('chat', 'summary', 'other', undefined),
+  of: fc.constantFrom('chat', 'summary', 'other'),
+  fails: fc.boolean(),
 })
 
-test('each class has the latencies of its own answers, and its share of those within the limits', () => {
+test('each class has the latencies of its own answers, and the share of its requests within the limits', () => {
   fc.assert(
     fc.property(fc.array(answer, { minLength: 1, maxLength: 200 }), (answers) => {
       const { classes = {} } = loadPointOf(runOf(answers), slo).stream!
       const names = ['chat', 'other', 'summary'].filter((name) => answers.some(({ of }) => of === name))
       expect(Object.keys(classes)).toEqual(names)
       for (const name of names) {
-        const own = answers.filter(({ of }) => of === name)
+        const all = answers.filter(({ of }) => of === name)
+        const own = all.filter(({ fails }) => !fails)
         const sorted = (value: (a: Answer) => number) => own.map(value).sort((a, b) => a - b)
-        const { ttft, tpot, e2e, good } = classes[name]!
-        expect(ttft.requests).toBe(own.length)
+        const { ttft, tpot, e2e, good, errors } = classes[name]!
+        expect([ttft.requests, errors]).toEqual([own.length, all.length - own.length])
+        expect(good).toBeCloseTo(own.filter((a) => a.ttft <= 500 && a.tpot <= 40).length / all.length, 12)
+        if (own.length === 0) continue
         expect(ttft.p99Ms).toBe(
           quantileOfSorted(
             sorted((a) => a.ttft),
@@ -73,14 +77,13 @@ test('each class has the latencies of its own answers, and its share of those wi
           ),
         )
         expect(e2e.maxMs).toBe(sorted((a) => a.ttft + 100 * a.tpot).at(-1))
-        expect(good).toBeCloseTo(own.filter((a) => a.ttft <= 500 && a.tpot <= 40).length / own.length, 12)
       }
     }),
   )
 })
 
 test('requests without classes have no figures of any', () => {
-  const run = runOf([{ ttft: 1, tpot: 1, of: 'chat' }])
+  const run = runOf([{ ttft: 1, tpot: 1, of: 'chat', fails: false }])
   const { classes, ...stream } = run.stream!
   expect(classes).toEqual(['chat'])
   expect(loadPointOf({ ...run, stream }, slo).stream).not.toHaveProperty('classes')

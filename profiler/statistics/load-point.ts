@@ -1,6 +1,6 @@
 import { linearRegression, mean } from 'simple-statistics'
-import { byMetric } from '../latency-metrics.ts'
-import { countedRun, countWithin, keeps } from '../slo.ts'
+import { byMetric, type LatencyMetric } from '../latency-metrics.ts'
+import { apart, countedRun, countWithin, keeps, limitsFor } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
 import { summaryOfSorted } from './latency-summary.ts'
@@ -12,14 +12,12 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
-  withFailures.set(answered)
   // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
   // Of a streamed answer what counts may be over long before its end.
   const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
-  const sloMs = n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile)
+  const { sloMs, sloCi95Ms } = percentileOfWorst(run, slo)
   // What keeps up with its load answers at the rate of the load, however long the last answers take; else more was asked than is done by the window's end.
   const keptUp = run.load.kind === 'open' && keeps({ requests: n, errors, sloMs }, slo)
   return {
@@ -32,7 +30,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     errors,
     errorKinds: run.errorKinds,
     sloMs,
-    sloCi95Ms: quantileInterval(withFailures, slo.percentile, 0.95),
+    sloCi95Ms,
     generatorSaturated: generatorSaturated(run, slo),
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
@@ -44,11 +42,30 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   }
 }
 
+/** The SLO's percentile and its interval over the requests that must keep it by themselves; of several such, of those where each is highest. */
+function percentileOfWorst(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
+  const each = apart(run, slo).map(({ latencyMs }) => {
+    const n = latencyMs.length
+    const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
+    withFailures.set(answeredSorted(latencyMs))
+    return {
+      sloMs: n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile),
+      interval: quantileInterval(withFailures, slo.percentile, 0.95),
+    }
+  })
+  const highest = (end: 0 | 1) => Math.max(...each.map(({ interval }) => interval[end]))
+  return { sloMs: Math.max(...each.map(({ sloMs }) => sloMs)), sloCi95Ms: [highest(0), highest(1)] }
+}
+
 function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
-  const within = (latencyMs: Float64Array, limitMs: number) => countWithin(latencyMs, limitMs) / countedMs.length
+  const metrics = [...new Set(limits.map(({ metric }) => metric))]
+  const keptBy = (metric: LatencyMetric) =>
+    stream.latenciesMs[metric].filter((ms, i) =>
+      limitsFor(limits, stream.classes?.[i]).every((limit) => (limit.metric === metric ? ms <= limit.limitMs : !Number.isNaN(ms))),
+    ).length
   return {
-    good: within(countedMs, slo.limitMs),
-    kept: Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, within(stream.latenciesMs[metric], limitMs)])),
+    good: countWithin(countedMs, slo.limitMs) / countedMs.length,
+    kept: Object.fromEntries(metrics.map((metric) => [metric, keptBy(metric) / countedMs.length])),
   }
 }
 
@@ -77,7 +94,8 @@ function classSummaries(
     names.map((name) => {
       const own = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
       const counted = own(countedMs)
-      return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good: countWithin(counted, limitMs) / counted.length }]
+      const [good, errors] = [countWithin(counted, limitMs) / counted.length, counted.filter(Number.isNaN).length]
+      return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good, errors }]
     }),
   )
 }

@@ -10,6 +10,8 @@ export interface QueueServerOptions {
   readonly maxBatch: number
   /** How long a batch that is not full waits for more, ms. */
   readonly maxDelayMs?: number
+  /** From when it waits: since its oldest request came (the default), or since a server was free to gather it. */
+  readonly waitsSince?: 'arrival' | 'free'
   /** Service time of a batch, ms, at a time since the server's start. */
   readonly serviceMs: (batch: number, uniform: Uniform, atMs: number) => number
   /** What each request takes before it waits for a server, ms: its way there and back. */
@@ -39,6 +41,7 @@ export class QueueServer implements VirtualServer {
       servers,
       maxBatch,
       maxDelayMs = 0,
+      waitsSince = 'arrival',
       besideMs = 0,
       serviceMs,
       errorShare = 0,
@@ -58,14 +61,17 @@ export class QueueServer implements VirtualServer {
     else for (let i = 0; i < load.connections; i++) send(0)
 
     let now = 0
+    let gatheredSince: number | undefined
     const serve = () => {
       while (busy < servers && head < waiting.length) {
         const ready = waiting.length - head
-        const oldest = sent[waiting[head]!]! + besideMs
-        if (ready < maxBatch && now < oldest + maxDelayMs - 1e-9) {
-          events.push(oldest + maxDelayMs, 'batch-delay-over')
+        gatheredSince ??= waitsSince === 'free' ? now : sent[waiting[head]!]! + besideMs
+        const until = gatheredSince + maxDelayMs
+        if (ready < maxBatch && now < until - 1e-9) {
+          events.push(until, 'batch-delay-over')
           return
         }
+        gatheredSince = undefined
         const batch = waiting.slice(head, head + maxBatch)
         head += batch.length
         busy++

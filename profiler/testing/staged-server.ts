@@ -5,6 +5,8 @@ import { EventQueue } from './event-queue.ts'
 
 export interface StagedServerOptions {
   readonly seed: number
+  /** That decode and write: 1 unless said. */
+  readonly cores?: number
   readonly maxBatch: number
   /** How long a batch that is not full waits for more, ms. */
   readonly maxDelayMs: number
@@ -22,7 +24,7 @@ interface Task {
   readonly writes: boolean
 }
 
-/** One CPU core that decodes requests and writes answers, in their order, and an accelerator that serves batches meanwhile: a predictor in virtual time. */
+/** CPU cores that decode requests and write answers, taken in their order, and an accelerator that serves batches meanwhile: a predictor in virtual time. */
 export class StagedServer implements VirtualServer {
   private readonly uniform: Uniform
 
@@ -31,13 +33,13 @@ export class StagedServer implements VirtualServer {
   }
 
   play(load: Load): VirtualRun {
-    const { maxBatch, maxDelayMs, decodeMs, batchMs, writeMs } = this.options
+    const { cores = 1, maxBatch, maxDelayMs, decodeMs, batchMs, writeMs } = this.options
     const sent: number[] = []
     const latency: number[] = []
     const events = new EventQueue<Event>()
     const tasks: Task[] = []
     let nextTask = 0
-    let computing = false
+    let computing = 0
     const decoded: { request: number; atMs: number }[] = []
     let nextDecoded = 0
     let serving = false
@@ -47,10 +49,10 @@ export class StagedServer implements VirtualServer {
       events.push(at, { request: sent.push(at) - 1 })
     }
     const compute = () => {
-      if (computing || nextTask === tasks.length) return
-      computing = true
-      const done = tasks[nextTask++]!
-      events.push(now + (done.writes ? writeMs : decodeMs)(this.uniform), { done })
+      for (; computing < cores && nextTask < tasks.length; computing++) {
+        const done = tasks[nextTask++]!
+        events.push(now + (done.writes ? writeMs : decodeMs)(this.uniform), { done })
+      }
     }
     const serve = () => {
       const ready = decoded.length - nextDecoded
@@ -74,7 +76,7 @@ export class StagedServer implements VirtualServer {
         for (const request of event.batch) tasks.push({ request, writes: true })
         serve()
       } else {
-        computing = false
+        computing--
         const { request, writes } = event.done
         if (!writes) decoded.push({ request, atMs: now })
         else {

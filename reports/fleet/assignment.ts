@@ -6,7 +6,7 @@
  * counts (`pack.ts`), so that one chooses the GPUs, and this one is asked whether models find places on them, or on them and a few more.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import type { GpuKind, PackedGpu, Segment } from './packing.ts'
+import type { FleetModel, GpuKind, PackedGpu, Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import { keepsAll, type Rules } from './rules.ts'
 
@@ -22,6 +22,11 @@ export interface Wanted {
   readonly model: string
   readonly demandRps: number
   readonly best: readonly Segment[]
+  /** Kinds of its requests that may go to different segments, and what is known of mixtures. */
+  readonly buckets?: FleetModel['buckets']
+  readonly mixedRps?: FleetModel['mixedRps']
+  /** On shares of GPUs under MPS. */
+  readonly shared?: readonly Segment[]
 }
 
 interface Assigned {
@@ -52,7 +57,8 @@ export async function assign(
   )
   const solved = await solve(programmeOf(places, cuts, slots, wanted, rules, below), seconds)
   if (solved === 'infeasible') return solved
-  const [chosen, taken] = [solved.counts.slice(0, cuts.length), solved.counts.slice(cuts.length)]
+  const counts = solved.values.map(Math.round)
+  const [chosen, taken] = [counts.slice(0, cuts.length), counts.slice(cuts.length)]
   const gpus = places.flatMap(({ kind }, j): PackedGpu[] => {
     const cut = cuts.find((one, i) => one.j === j && chosen[i] === 1)
     if (cut === undefined) return []

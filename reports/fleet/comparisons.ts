@@ -1,7 +1,7 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
-import { pack } from './pack.ts'
-import { bestPerSlice, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
+import { pack, unshared } from './pack.ts'
+import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
 import { noRules, type Rules } from './rules.ts'
 
 export interface Compared {
@@ -18,7 +18,7 @@ export function aGpuEach(
 ): Compared | undefined {
   const each = models.map((model, i) => {
     const fleets = bestPerSlice(model, kinds)
-      .filter((segment) => takesAll(segment, kinds))
+      .filter((segment) => segment.rateRps > 0 && takesAll(segment, kinds))
       .map((segment) => {
         const replicas = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) + (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
         const gpus = replicas * segment.gpus
@@ -34,11 +34,11 @@ export async function eachAlone(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { spared } = noRules,
+  { spared, slows }: Rules = noRules,
 ): Promise<Packing> {
   const alone: Packing[] = []
   for (const [i, model] of models.entries()) {
-    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [] }
+    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [], slows }
     alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone, own))
   }
   return {
@@ -56,11 +56,11 @@ export async function spareGpus(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { apart }: Rules,
+  { apart, slows }: Rules,
   seconds: number,
   known: Packing,
 ): Promise<{ readonly without: Compared; readonly beside?: Compared }> {
-  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart }, known)
+  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart, slows }, known)
   const used = kinds.filter(({ name }) => gpus.some(({ kind }) => kind === name))
   const there = used.every(({ name, count = Number.POSITIVE_INFINITY }) => gpus.filter(({ kind }) => kind === name).length < count)
   const without = { gpus: gpus.length, pricePerHour }
@@ -68,20 +68,45 @@ export async function spareGpus(
   return { without, ...(there && { beside: added([without, spare]) }) }
 }
 
+/** The same models with no GPU under MPS; undefined where one has nothing else. */
+export async function withoutMps(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  rules: Rules,
+  seconds: number,
+): Promise<Compared | undefined> {
+  try {
+    const { gpus, pricePerHour } = await pack(models, demandRps, kinds.map(unshared), seconds, rules)
+    return { gpus: gpus.length, pricePerHour }
+  } catch (error) {
+    if (error instanceof FleetError) return undefined
+    throw error
+  }
+}
+
 /** One model takes the solver milliseconds. */
 const secondsAlone = 5
 
 /**
  * First fit decreasing: each model takes as many of the slice that carries most per money as it needs, and slices go, the largest first, to the first GPU on which they
- * fit beside what it has.
+ * fit beside what it has. Undefined where no slice serves all of a model's requests.
  */
-export function firstFitDecreasing(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared {
-  const slices = models.flatMap((model, i) => {
+export function firstFitDecreasing(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+): Compared | undefined {
+  const each = models.map((model, i) => {
     const perMoney = (segment: Segment) => segment.rateRps / (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
-    const [best] = bestPerSlice(model, kinds).sort((a, b) => perMoney(b) - perMoney(a))
-    if (best === undefined) return []
+    const [best] = bestPerSlice(model, kinds)
+      .filter(({ rateRps }) => rateRps > 0)
+      .sort((a, b) => perMoney(b) - perMoney(a))
+    if (best === undefined) return demandRps[i]! > 0 ? undefined : []
     return Array.from({ length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus }, () => best)
   })
+  if (each.some((slices) => slices === undefined)) return undefined
+  const slices = each.flatMap((one) => one ?? [])
   const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
   for (const segment of slices.sort((a, b) => partOf(b, kinds) - partOf(a, kinds))) {
     const kind = kindOf(segment, kinds)

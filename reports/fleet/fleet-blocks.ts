@@ -4,22 +4,26 @@ import { money, percent, rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { pictureBlocks } from './gpu-pictures.ts'
+import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import type { Migration } from './migration.ts'
-import { type PackedGpu, type Packing, whole } from './packing.ts'
+import { type FleetModel, type PackedGpu, type Packing, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
+import { mixBlocks, mixesJson } from './routing-blocks.ts'
+import { poolOf } from './rules.ts'
 import { type Sensitivity, sensitivityJson } from './sensitivity.ts'
+import { sharesGpus, sharingBlocks } from './sharing-blocks.ts'
 
 const hoursPerMonth = 730
 
 /** @param pictured draws every GPU */
-export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom: number, pictured = false): Block[] {
+export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headroom: number, pictured = false): Block[] {
+  const models = fleet.map(({ name }) => name)
   const { atPeaks, byHour, compared, peaksRps, hoursRps, rules } = plan
   const ruled = rules.spared.size > 0 || rules.apart.length > 0
   const perHour = atPeaks.pricePerHour
   const beside = ([what, other]: readonly [string, Compared | undefined]) =>
     other === undefined
-      ? [what, '-', '-', 'a model has no figure on a whole GPU']
+      ? [what, '-', '-', 'a model has no figure for all its requests there']
       : [what, String(other.gpus), money(other.pricePerHour), other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-']
   return [
     heading(1, 'Fleet'),
@@ -30,7 +34,8 @@ export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      'prices of GPUs alone; slices of MIG do not slow one another down, and nothing else shares a GPU',
+      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : ', and nothing else shares a GPU'}`,
+      ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
       ...ruleLines(plan, models),
     ]),
     heading(2, 'GPUs'),
@@ -46,6 +51,8 @@ export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom
       models.map((name, i) => modelRow(name, peaksRps[i]!, atPeaks)),
       [1, 2, 3, 4],
     ),
+    ...sharingBlocks(atPeaks),
+    ...mixBlocks(plan, fleet),
     heading(2, 'Beside it'),
     ...table(
       ['fleet', 'GPUs', 'per hour', 'saved by this one'],
@@ -54,6 +61,7 @@ export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom
           ['whole GPUs for each model', compared.aGpuEach],
           ['each model alone on GPUs cut for it', compared.eachAlone],
           [`the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`, compared.firstFit],
+          ...(compared.unshared ? [['the same with none side by side under MPS', compared.unshared] as const] : []),
           ...spareRows(plan),
         ] as const
       ).map(beside),
@@ -88,17 +96,18 @@ function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefine
 }
 
 /** Asked for of what all replicas of a model carry, 0-1. */
-function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[], headroom: number): (model: string) => readonly number[] {
-  const busy = models.map((name, i) => hoursRps[i]!.map((rps) => (rps * (1 - headroom)) / standingOf(name, atPeaks).carries))
-  return (model) => busy[models.indexOf(model)]!
+function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[], headroom: number): BusyByHour {
+  return (model, segment) => {
+    const { carries } = standingOf(model, atPeaks, segment?.routed && poolOf(segment))
+    return hoursRps[models.indexOf(model)]!.map((rps) => (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries)
+  }
 }
 
-export const fleetJson = (
-  { atPeaks, byHour, hoursRps: _, rules: { spared, apart }, ...plan }: FleetPlan,
-  sensitivity: Sensitivity,
-  migration?: Migration,
-): string =>
-  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
+export const fleetJson = (all: FleetPlan, fleet: readonly FleetModel[], sensitivity: Sensitivity, migration?: Migration): string => {
+  const { atPeaks, byHour, hoursRps: _, rules, mixes, ...plan } = all
+  const { spared, apart } = rules
+  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
+}
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   pricePerHour,
@@ -107,7 +116,7 @@ const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
     kind,
     slices: slots.map(({ slice, model, segment }) => ({
       slice,
-      ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps }),
+      ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps, ...(segment.beside && { beside: segment.beside }) }),
     })),
   })),
 })
@@ -141,9 +150,11 @@ function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonl
   return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
 }
 
-/** Replicas of a model, and what they carry together, requests per second. */
-function standingOf(name: string, { gpus }: Packing): { readonly replicas: number; readonly carries: number } {
-  const own = gpus.flatMap(({ slots }) => slots.filter(({ model }) => model === name))
+/** Replicas of a model, and what they carry together, requests per second. @param pool those alone */
+function standingOf(name: string, { gpus }: Packing, pool?: string): { readonly replicas: number; readonly carries: number } {
+  const own = gpus.flatMap(({ slots }) =>
+    slots.filter(({ model, segment }) => model === name && (pool === undefined || poolOf(segment!) === pool)),
+  )
   // A replica on several GPUs stands on each of them.
   const replicas = Math.round(own.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0))
   return { replicas, carries: own.reduce((sum, { segment }) => sum + segment!.rateRps / segment!.gpus, 0) }

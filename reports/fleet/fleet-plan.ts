@@ -1,9 +1,11 @@
 /** A fleet over a day: one packing for its peaks, and one for every hour where GPUs may be cut anew. */
 import { type Demand, periodSeconds } from '../plan/demand.ts'
-import { aGpuEach, type Compared, eachAlone, firstFitDecreasing, spareGpus } from './comparisons.ts'
+import { aGpuEach, type Compared, eachAlone, firstFitDecreasing, spareGpus, withoutMps } from './comparisons.ts'
+import { type Mix, mixOf } from './mixes.ts'
 import { pack } from './pack.ts'
 import type { FleetModel, GpuKind, Packing } from './packing.ts'
 import { noRules, type Rules } from './rules.ts'
+import { sharesGpus } from './sharing-blocks.ts'
 
 export interface FleetPlan {
   /** For the highest rate of each model at once. */
@@ -16,7 +18,14 @@ export interface FleetPlan {
   readonly rules: Rules
   /** Where the loss of a GPU is borne: what the fleet would be if none were lost, and with whole GPUs as spares. */
   readonly spare?: { readonly without: Compared; readonly beside?: Compared }
-  readonly compared: { readonly aGpuEach?: Compared; readonly eachAlone: Compared; readonly firstFit: Compared }
+  readonly compared: {
+    readonly aGpuEach?: Compared
+    readonly eachAlone: Compared
+    readonly firstFit?: Compared
+    readonly unshared?: Compared
+  }
+  /** Of the models whose requests are told apart by size. */
+  readonly mixes: readonly Mix[]
 }
 
 const hoursOfDay = 24
@@ -47,8 +56,12 @@ export async function planFleet(
   const packed = new Map<string, Packing>()
   if (distinct.size > 1)
     for (const [key, rates] of distinct) packed.set(key, await pack(models, rates, kinds, seconds / 2 / distinct.size, rules, atPeaks))
+  const mixes: Mix[] = []
+  for (const [i, model] of models.entries()) if (model.buckets && peaks[i]! > 0) mixes.push(await mixOf(model, peaks[i]!, endless))
+  const unshared = sharesGpus(atPeaks) ? await withoutMps(models, peaks, kinds, rules, seconds / 2) : undefined
   return {
     atPeaks,
+    mixes,
     ...(packed.size > 0 && { byHour: ratesOf.map((rates) => packed.get(rates.join())!) }),
     peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
     hoursRps: hours,
@@ -58,6 +71,7 @@ export async function planFleet(
       aGpuEach: aGpuEach(models, peaks, endless, rules),
       eachAlone: { gpus: alone.gpus.length, pricePerHour: alone.pricePerHour },
       firstFit: firstFitDecreasing(models, peaks, endless),
+      ...(unshared && { unshared }),
     },
   }
 }

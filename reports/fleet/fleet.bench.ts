@@ -38,7 +38,7 @@ async function published(folder: string, path: string): Promise<void> {
     const startMs = performance.now()
     const { atPeaks, compared } = await planFleet(models, [kindOf(gpu, 1)])
     const ms = (performance.now() - startMs).toFixed(0)
-    const beside = `a GPU each ${compared.aGpuEach?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit.gpus}`
+    const beside = `a GPU each ${compared.aGpuEach?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}`
     console.log(
       `scenario ${scenario}: ${atPeaks.gpus.length} GPUs, none needs fewer than ${Math.ceil(atPeaks.boundPerHour - 1e-3)}; ${beside}; ${ms} ms`,
     )
@@ -81,6 +81,6 @@ async function madeUp(): Promise<void> {
     `50 models, 6 kinds, 25 packings: ${seconds} s; at the peaks within ${percent(above(atPeaks))} of the best, hours within ${percent(worst)}`,
   )
   console.log(
-    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${compared.aGpuEach?.pricePerHour.toFixed(2)}, each alone $${compared.eachAlone.pricePerHour.toFixed(2)}, first fit decreasing $${compared.firstFit.pricePerHour.toFixed(2)}`,
+    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${compared.aGpuEach?.pricePerHour.toFixed(2)}, each alone $${compared.eachAlone.pricePerHour.toFixed(2)}, first fit decreasing $${compared.firstFit?.pricePerHour.toFixed(2)}`,
   )
 }

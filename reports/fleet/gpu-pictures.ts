@@ -6,10 +6,10 @@ import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
 import { type Block, heading, paragraph } from '../report/document/blocks.ts'
 import { escapeHtml } from '../report/document/html.ts'
-import { type PackedGpu, whole } from './packing.ts'
+import { type PackedGpu, type Segment, whole } from './packing.ts'
 
-/** What a slice carries that is asked of it, 0-1, in each hour of the day; all replicas of a model share its requests by what they carry. */
-type BusyByHour = (model: string) => readonly number[]
+/** What a slice carries that is asked of it, 0-1, in each hour of the day; all replicas of a model share its requests by what they carry, or as they are routed to those of a segment. */
+export type BusyByHour = (model: string, segment?: Segment) => readonly number[]
 
 /** Sizes in CSS pixels. */
 const [width, titleHeight, nameHeight, barHeight, axisHeight, gap] = [960, 26, 34, 52, 18, 4]
@@ -27,7 +27,7 @@ export function pictureBlocks(gpus: readonly PackedGpu[], models: readonly strin
   return [
     heading(2, gpus.length <= mostSingly ? 'Every GPU' : 'Every GPU, those alike drawn once'),
     paragraph(
-      `Slices are as wide as their part of the GPU's memory. The bars of a slice: ${hours}, all replicas of a model taking its requests in proportion to what they carry.${kept} Beside a slice stands the share of its busiest hour. What is blank is spare.`,
+      `Slices are as wide as their part of the GPU's memory, those under MPS as their part of its threads. The bars of a slice: ${hours}, all replicas of a model taking its requests in proportion to what they carry.${kept} Beside a slice stands the share of its busiest hour. What is blank is spare.`,
     ),
     ...all.map(({ gpu, number, count }) =>
       pictureOf(gpu, `${gpu.kind} ${count > 1 ? `× ${count}` : number}`, { models, headroom, busyOf, steady }),
@@ -59,7 +59,7 @@ interface Drawn {
 }
 
 function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
-  const parts = gpu.slots.map((slot) => ({ ...slot, part: partOf(gpu.kind, slot.slice) }))
+  const parts = gpu.slots.map((slot) => ({ ...slot, part: partOf(gpu.kind, slot) }))
   const taken = parts.reduce((sum, { part }) => sum + part, 0)
   let at = 0
   const boxes = parts.map((slot) => {
@@ -67,10 +67,14 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
     at += slot.part
     return boxOf(slot, x, wide, drawn)
   })
-  const unused = 1 - taken > 1e-6 ? nothing(taken * width, (1 - taken) * width - gap, 'no slice fits', '') : ''
+  const unused =
+    1 - taken > 1e-6
+      ? nothing(taken * width, (1 - taken) * width - gap, parts.some(({ segment }) => segment?.share) ? 'free' : 'no slice fits', '')
+      : ''
   const height = nameHeight + barHeight + axisHeight
   const said = parts.map(
-    ({ slice, model }) => `${slice} ${model === undefined ? 'free' : `${model}, ${percent(peakOf(model, drawn))} busy at most`}`,
+    ({ slice, model, segment }) =>
+      `${slice} ${model === undefined ? 'free' : `${model}, ${percent(Math.max(...drawn.busyOf(model, segment)))} busy at most`}`,
   )
   return {
     kind: 'chart',
@@ -80,13 +84,14 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
   }
 }
 
-const partOf = (kind: string, slice: string): number =>
-  slice === whole ? 1 : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1)
+/** Of the memory; under MPS, where no part of that is anyone's, of the threads. */
+const partOf = (kind: string, { slice, segment }: PackedGpu['slots'][number]): number =>
+  segment?.share ?? (slice === whole ? 1 : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))
 
 /** Of the whole GPU, by the parts of its memory. */
-function busySaid(parts: readonly { readonly part: number; readonly model?: string }[], { busyOf }: Drawn): string {
+function busySaid(parts: readonly (PackedGpu['slots'][number] & { readonly part: number })[], { busyOf }: Drawn): string {
   const hours = Array.from({ length: 24 }, (_, hour) =>
-    parts.reduce((sum, { part, model }) => sum + (model === undefined ? 0 : part * busyOf(model)[hour]!), 0),
+    parts.reduce((sum, { part, model, segment }) => sum + (model === undefined ? 0 : part * busyOf(model, segment)[hour]!), 0),
   )
   const most = Math.max(...hours)
   const steady = Math.min(...hours) > most - 1e-9
@@ -95,12 +100,10 @@ function busySaid(parts: readonly { readonly part: number; readonly model?: stri
     : `${percent(most)} busy at ${hours.indexOf(most)} o'clock, ${percent(mean([...hours]))} over the day`
 }
 
-const peakOf = (model: string, { busyOf }: Drawn): number => Math.max(...busyOf(model))
-
 function boxOf({ slice, model, segment }: PackedGpu['slots'][number], x: number, wide: number, drawn: Drawn): string {
   const whichOf = segment !== undefined && segment.gpus > 1 ? `, one of the ${segment.gpus} GPUs of a replica` : ''
   if (model === undefined) return nothing(x, wide, 'free', slice)
-  const busy = drawn.busyOf(model)
+  const busy = drawn.busyOf(model, segment)
   const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...busy))} busy at most, ${percent(mean([...busy]))} on the mean${whichOf}`
   const kept = drawn.headroom > 0 ? line(x, x + wide, nameHeight + drawn.headroom * barHeight, 'dash') : ''
   const frame = `<rect class="frame" x="${px(x)}" y="${nameHeight}" width="${px(wide)}" height="${barHeight}"/>`

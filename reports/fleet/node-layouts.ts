@@ -67,7 +67,9 @@ function together(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
   return nodes
 }
 
-const slicesOf = ({ slots }: PackedGpu): string[] => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice])).sort()
+/** Of MIG: under MPS nothing is cut. */
+const slicesOf = ({ slots }: PackedGpu): string[] =>
+  slots.flatMap(({ slice, segment }) => (slice === whole || segment?.share !== undefined ? [] : [slice])).sort()
 
 const chunks = <T>(all: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))

@@ -216,7 +216,7 @@ describe('a packing', () => {
     const a = { name: 'a', segments: [segment('small', whole, 5)] }
     const missing = pack([a, { name: 'b', segments: [] }, { name: 'c', segments: [segment('H100', whole, 5)] }], [5, 5, 5], [small])
     await expect(missing).rejects.toThrow(FleetError)
-    await expect(missing).rejects.toThrow('nothing that was measured of b, c serves')
+    await expect(missing).rejects.toThrow('nothing that is known of b, c serves')
     await expect(pack([a], [11], [{ ...small, count: 2 }])).rejects.toThrow('the GPUs that there are do not carry all of it: 2 × small')
     expect(await pack([a], [0], [small])).toEqual({ gpus: [], pricePerHour: 0, boundPerHour: 0 })
   })

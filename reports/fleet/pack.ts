@@ -11,9 +11,10 @@
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { assign, type Place, type Wanted } from './assignment.ts'
-import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing, type Segment } from './packing.ts'
-import { idleReplica, type Programme, solve, type Term } from './programme.ts'
-import { enough, keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
+import { type Counted, counted, tooFew, type Uncut } from './count-programme.ts'
+import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing } from './packing.ts'
+import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
+import { type Content, contentsOf } from './shared-gpus.ts'
 
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
@@ -30,12 +31,23 @@ export async function pack(
   known?: Packing,
 ): Promise<Packing> {
   const wanted = models.flatMap((model, i): Wanted[] =>
-    demandRps[i]! > 0 ? [{ model: model.name, demandRps: demandRps[i]!, best: bestPerSlice(model, kinds) }] : [],
+    demandRps[i]! > 0
+      ? [
+          {
+            model: model.name,
+            demandRps: demandRps[i]!,
+            best: bestPerSlice(model, kinds),
+            buckets: model.buckets,
+            mixedRps: model.mixedRps,
+            shared: model.segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps)),
+          },
+        ]
+      : [],
   )
-  const without = wanted.filter(({ best }) => best.length === 0).map(({ model }) => model)
+  const without = wanted.flatMap(unservedOf)
   if (without.length > 0)
     throw new FleetError(
-      `nothing that was measured of ${without.join(', ')} serves within its SLO on these GPUs`,
+      `nothing that is known of ${without.join(', ')} serves within its SLO on these GPUs`,
       'measure it there, loosen its SLO, or add GPUs',
     )
   if (wanted.length === 0) return { gpus: [], pricePerHour: 0, boundPerHour: 0 }
@@ -44,45 +56,48 @@ export async function pack(
     known !== undefined && known.pricePerHour < found.pricePerHour
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, found.boundPerHour) }
       : found
-  const { gpus, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules)
-  const placed = placedOn(gpus, replicas, rules)
-  const pricePerHour = priceOf(gpus)
+  const contents = contentsOf(wanted, kinds, rules)
+  const { gpus, shared, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, contents)
+  const apart = placedOn(gpus, replicas, rules)
+  const placed = apart && [...apart, ...shared.map(packedShared)]
+  const pricePerHour = priceOf([...gpus, ...shared])
   if (placed !== undefined && keepsAll(placed, wanted, rules))
     return orKnown({ gpus: placed, pricePerHour, boundPerHour: Math.min(pricePerHour, bound) })
-  const assigned = ruled ? await placedByRules(gpus, wanted, kinds, seconds, rules, bound) : undefined
+  // By the rules a second programme places slices, and nothing that is shared.
+  if (shared.length > 0) return pack(models, demandRps, kinds.map(unshared), seconds, rules, known)
+  const assigned = ruled ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound) : undefined
   if (assigned === 'infeasible') throw tooFew(kinds)
   if (assigned !== undefined) return orKnown(assigned)
   if (known !== undefined) return { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
   throw new FleetError(`no packing was found within ${seconds} s`, 'give it more time with --solver-time, or fewer models')
 }
 
-interface Uncut {
-  readonly kind: GpuKind
-  readonly partition: Partition
+/** Its name, or the bucket of its requests that nothing serves. */
+function unservedOf({ model, best, buckets, shared = [] }: Wanted): string[] {
+  if (shared.length > 0) return []
+  if (best.length === 0) return [model]
+  return (buckets ?? []).flatMap(({ name }, b) => (best.some(({ bucketRps }) => bucketRps![b]! > 0) ? [] : [`${model} (${name})`]))
 }
+
+/** Of models whose requests were routed when they were counted, each pool by itself: its requests go nowhere else. */
+const asRouted = (wanted: readonly Wanted[], replicas: readonly Counted[]): Wanted[] =>
+  wanted.flatMap((of): Wanted[] =>
+    of.buckets === undefined
+      ? [of]
+      : replicas
+          .filter(({ model, count }) => model === of.model && count > 0)
+          .map(({ model, segment }) => ({ model, demandRps: of.demandRps * segment.routed!.share, best: [segment] })),
+  )
+
+/** A kind without MPS. */
+export const unshared = ({ mps: _, ...kind }: GpuKind): GpuKind => kind
+
+const packedShared = ({ kind, sharers }: Content): PackedGpu => ({
+  kind: kind.name,
+  slots: sharers.map(({ model, segment }) => ({ slice: segment.slice, model, segment })),
+})
 
 const priceOf = (gpus: readonly { readonly kind: GpuKind }[]): number => gpus.reduce((sum, { kind }) => sum + kind.pricePerHour, 0)
-
-/** How many GPUs cut in which way, and how many replicas of which segments. */
-async function counted(
-  wanted: readonly Wanted[],
-  kinds: readonly GpuKind[],
-  seconds: number,
-  rules: Rules,
-): Promise<{ readonly gpus: readonly Uncut[]; readonly replicas: readonly Counted[]; readonly bound: number }> {
-  const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p) => ({ name: `x${k}_${p}`, kind, partition })))
-  const replicas = wanted.flatMap(({ best, model, demandRps }, m) =>
-    best.map((segment, s) => ({ name: `y${m}_${s}`, model, demandRps, segment })),
-  )
-  const solved = await solve(programmeOf(columns, replicas, kinds, rules), seconds)
-  if (solved === 'infeasible') throw tooFew(kinds)
-  const counts = solved.counts.slice(columns.length)
-  return {
-    gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: solved.counts[i] ?? 0 }, () => ({ kind, partition }))),
-    replicas: replicas.map(({ name: _, ...replica }, i) => ({ ...replica, count: counts[i] ?? 0 })),
-    bound: solved.bound,
-  }
-}
 
 /** So many GPUs at most are chosen and filled in one programme: what is alike about them makes more of them too hard. */
 const mostAtOnce = 24
@@ -114,91 +129,18 @@ async function placedByRules(
   const any = kinds.flatMap((kind) => more(kind, Math.min(mostAtOnce + 1, Math.floor(money / kind.pricePerHour + 1e-9)), 0))
   if (any.length > mostAtOnce) return found
   const better = await assign(any, wanted, rules, Math.max(1, seconds / 4), money)
-  if (better === 'infeasible') return found === undefined ? 'infeasible' : { ...found, boundPerHour: found.pricePerHour }
+  // Requests that are routed might be routed otherwise: of those only the counts are a bound.
+  const routed = wanted.some(({ best }) => best.some((segment) => segment.routed !== undefined))
+  if (better === 'infeasible')
+    return found === undefined ? (routed ? undefined : 'infeasible') : routed ? found : { ...found, boundPerHour: found.pricePerHour }
+  if (routed) return better.gpus === undefined ? found : { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: bound }
   const boundPerHour = Math.max(bound, Math.min(better.boundPerHour, money))
   if (better.gpus !== undefined)
     return { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: Math.min(boundPerHour, better.pricePerHour) }
   return found && { ...found, boundPerHour: Math.min(boundPerHour, found.pricePerHour) }
 }
 
-const tooFew = (kinds: readonly GpuKind[]): FleetError =>
-  new FleetError(
-    `the GPUs that there are do not carry all of it: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
-    'raise count:, or leave it out for what the cheapest fleet would be',
-  )
-
-interface Column {
-  readonly name: string
-  readonly kind: GpuKind
-  readonly partition: Partition
-}
-interface Replica {
-  readonly name: string
-  readonly model: string
-  readonly demandRps: number
-  readonly segment: Segment
-}
-
-function programmeOf(columns: readonly Column[], replicas: readonly Replica[], kinds: readonly GpuKind[], { spared }: Rules): Programme {
-  const least = Math.min(...kinds.map(({ pricePerHour }) => pricePerHour))
-  const slices = kinds.flatMap(({ name, partitions }) => [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })))
-  const room = slices.flatMap(({ gpu, slice }): Programme['rows'][number][] => {
-    const given = columns.flatMap(({ name, kind, partition }): Term[] => {
-      const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0
-      return count > 0 ? [[-count, name]] : []
-    })
-    const used = replicas.flatMap(({ name, segment }): Term[] =>
-      segment.gpu === gpu && segment.slice === slice ? [[segment.gpus, name]] : [],
-    )
-    return [[[...used, ...given], '<= 0']]
-  })
-  const models = [...new Set(replicas.map(({ model }) => model))]
-  const served = models.map((model, m) => {
-    const own = replicas.filter((replica) => replica.model === model)
-    const carried = own.map(({ name, segment, demandRps }): Term => [segment.rateRps / demandRps, name])
-    return spared.has(model)
-      ? { names: own.map(({ name }) => `z${name}`), rows: [[[...carried, [-1, `w${m}`]], '>= 1'] as const, ...lostRows(`w${m}`, own)] }
-      : { names: [], rows: [[carried, '>= 1'] as const] }
-  })
-  const numbered = kinds.flatMap(({ name, count }): Programme['rows'][number][] => {
-    const of = columns.filter(({ kind }) => kind.name === name).map((column): Term => [1, column.name])
-    return count === undefined ? [] : [[of, `<= ${count}`]]
-  })
-  return {
-    cost: [
-      ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
-      ...replicas.map(({ name }): Term => [idleReplica * least, name]),
-    ],
-    rows: [...room, ...served.flatMap(({ rows }) => rows), ...numbered],
-    integers: [...columns, ...replicas].map(({ name }) => name),
-    binaries: served.flatMap(({ names }) => names),
-  }
-}
-
-/** The loss of a GPU takes a replica of each segment in use at the least; none needs more of one than carry the demand, and one more. */
-const lostRows = (lost: string, own: readonly Replica[]): Programme['rows'][number][] =>
-  own.flatMap(({ name, segment, demandRps }): Programme['rows'][number][] => [
-    [
-      [
-        [1, lost],
-        [-segment.rateRps / demandRps, `z${name}`],
-      ] as const,
-      '>= 0',
-    ],
-    [
-      [
-        [1, name],
-        [-(Math.ceil(demandRps / segment.rateRps) + 1), `z${name}`],
-      ] as const,
-      '<= 0',
-    ],
-  ])
-
-interface Counted extends Omit<Replica, 'name'> {
-  readonly count: number
-}
-
-/** Every replica on slices of its kind, those of one model on as many GPUs as can be; undefined where they find no place, or leave a demand. */
+/** Every replica on slices of its kind, those of one model on as many GPUs as can be; undefined where they find no place. */
 function placedOn(
   gpus: readonly { readonly kind: GpuKind; readonly partition: Partition }[],
   replicas: readonly Counted[],
@@ -208,9 +150,7 @@ function placedOn(
     kind: kind.name,
     slots: partition.map((slice): PackedGpu['slots'][number] => ({ slice })),
   }))
-  const carried = new Map<string, number>()
-  for (const { model, segment, count, demandRps } of replicas) {
-    carried.set(model, (carried.get(model) ?? 0) + (count * segment.rateRps) / demandRps)
+  for (const { model, segment, count } of replicas) {
     for (let i = 0; i < count * segment.gpus; i++) {
       const free = packed.filter(
         ({ kind, slots }) =>
@@ -228,5 +168,5 @@ function placedOn(
       }
     }
   }
-  return [...carried.values()].every((share) => share >= enough) ? packed : undefined
+  return packed
 }

@@ -1,5 +1,7 @@
 /** What a fleet is made of: GPUs that may be cut, what was measured of models on their slices, and who stands where. */
+
 import type { Partition } from '../../trials/devices/mig-placements.ts'
+import type { Slowdown } from './interference.ts'
 
 /** A GPU that is not cut. */
 export const whole = 'whole'
@@ -11,6 +13,25 @@ export interface GpuKind {
   readonly count?: number
   /** Ways to cut one; `[whole]` is one of them. */
   readonly partitions: readonly Partition[]
+  /** It may be shared by MPS: memory for all processes on it together. */
+  readonly mps?: { readonly memoryMiB: number }
+}
+
+/** Requests of a model that are alike in size, or of one class. */
+export interface Bucket {
+  readonly name: string
+  /** Of the model's requests, 0-1. */
+  readonly share: number
+  /** Those of one input length: buckets of the same name here differ by output alone. Absent: a class, told by itself. */
+  readonly input?: string
+}
+
+/** What of a model's requests goes to one segment of it. */
+export interface Routed {
+  /** Of each bucket, 0-1. */
+  readonly parts: readonly number[]
+  /** Of all requests, 0-1. */
+  readonly share: number
 }
 
 /** One replica of a model on a slice, as it was measured. */
@@ -20,9 +41,22 @@ export interface Segment {
   readonly slice: string
   /** Whole GPUs that it needs. */
   readonly gpus: number
-  /** What it carries within the SLO. */
+  /** What it carries within the SLO; of a model with buckets, of what is routed to it, or of all its requests as they come while nothing is. */
   readonly rateRps: number
+  /** Of each bucket alone; 0 where it cannot serve it. */
+  readonly bucketRps?: readonly number[]
+  readonly routed?: Routed
+  /** Of the buckets' classes, the one whose experiment or table says how it is started. */
+  readonly startedAs?: string
   readonly label: string
+  /** Of a GPU under MPS, of its threads, 0-1; its slice is then written '40%'. Absent: a whole one, or a slice of MIG. */
+  readonly share?: number
+  /** What its batches take, and may take; GPU memory that its processes hold. */
+  readonly latencyMs?: number
+  readonly limitMs?: number
+  readonly memoryMiB?: number
+  /** Packed beside others under MPS: who they are, what it carries alone on its share, and how much slower they make it. */
+  readonly beside?: Slowdown & { readonly others: readonly string[]; readonly aloneRps: number }
   /** Of its experiment. */
   readonly trial?: number
   /** Of its table: where it stands, and what is told with it. */
@@ -32,6 +66,12 @@ export interface Segment {
 export interface FleetModel {
   readonly name: string
   readonly segments: readonly Segment[]
+  /** Kinds of requests that may go to different GPUs. */
+  readonly buckets?: readonly Bucket[]
+  /** What a replica carries of a mixture of buckets (parts of each), where more is known than what it carries if the times of all add up. */
+  readonly mixedRps?: (segment: Segment, parts: readonly number[], addedRps: number) => number
+  /** Its rates were not measured: what they are instead, and their error. */
+  readonly estimated?: string
 }
 
 /** What stands on a slice; a replica on several GPUs stands on each of them. Absent segment: nothing does. */
@@ -64,15 +104,23 @@ export class FleetError extends Error {
   readonly exitCode = 2
 }
 
-/** Of all that a model has on a slice, what carries most: a slice costs the same whatever runs on it. */
+/** Of all that a model has on a slice, what carries most: a slice costs the same whatever runs on it. With buckets, all that carry most of any mixture of them may be. */
 export function bestPerSlice({ segments }: FleetModel, kinds: readonly GpuKind[]): Segment[] {
-  const best = new Map<string, Segment>()
-  for (const segment of segments) {
-    const key = `${segment.gpu} ${segment.slice} ${segment.gpus}`
-    const isThere = kinds.some(
-      ({ name, partitions }) => name === segment.gpu && partitions.some((partition) => partition.includes(segment.slice)),
-    )
-    if (isThere && segment.rateRps > (best.get(key)?.rateRps ?? 0)) best.set(key, segment)
+  const there = segments.filter(
+    ({ gpu, slice, share }) =>
+      share === undefined &&
+      kinds.some(({ name, partitions }) => name === gpu && partitions.some((partition) => partition.includes(slice))),
+  )
+  const best: Segment[] = []
+  for (const segment of there.filter((one) => ratesOf(one).some((rps) => rps > 0))) {
+    if (best.some((other) => isNoLess(other, segment))) continue
+    for (let i = best.length - 1; i >= 0; i--) if (isNoLess(segment, best[i]!)) best.splice(i, 1)
+    best.push(segment)
   }
-  return [...best.values()]
+  return best
 }
+
+const ratesOf = ({ bucketRps, rateRps }: Segment): readonly number[] => bucketRps ?? [rateRps]
+
+const isNoLess = (one: Segment, other: Segment): boolean =>
+  one.gpu === other.gpu && one.slice === other.slice && one.gpus === other.gpus && ratesOf(one).every((rps, i) => rps >= ratesOf(other)[i]!)

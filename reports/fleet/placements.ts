@@ -1,11 +1,12 @@
 /** What a packing deploys: each model's replicas on each kind of slice, how its requests are to be split over them, and how many an hour needs. */
 import type { PackedGpu, Segment } from './packing.ts'
+import { poolOf } from './rules.ts'
 
 export interface Placement {
   readonly model: string
   readonly segment: Segment
   readonly replicas: number
-  /** Of the model's requests: its replicas' part of what all of the model carry. */
+  /** Of the model's requests: what is routed to it, or its replicas' part of what all of the model carry. */
   readonly share: number
   /** Replicas that each hour of the day needs, of those that are there; absent: all alike. */
   readonly byHour?: readonly number[]
@@ -24,7 +25,7 @@ export function placementsOf(
   const found = new Map<string, { readonly model: string; readonly segment: Segment; slots: number }>()
   for (const { model, segment } of gpus.flatMap(({ slots }) => slots)) {
     if (model === undefined || segment === undefined) continue
-    const key = [model, segment.gpu, segment.slice, segment.gpus, segment.label].join('\n')
+    const key = `${model}\n${poolOf(segment)}`
     const known = found.get(key) ?? { model, segment, slots: 0 }
     known.slots++
     found.set(key, known)
@@ -34,7 +35,7 @@ export function placementsOf(
     const own = all.filter((placement) => placement.model === model)
     const carried = own.reduce((sum, { segment, replicas }) => sum + replicas * segment.rateRps, 0)
     return own.map(({ segment, replicas }): Placement => {
-      const share = (replicas * segment.rateRps) / carried
+      const share = segment.routed?.share ?? (replicas * segment.rateRps) / carried
       const byHour = neededByHour(
         replicas,
         hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),

@@ -22,10 +22,33 @@ export interface Programme {
 }
 
 interface Solution {
-  /** Of the variables, in the order in which the cost names them, rounded. */
-  readonly counts: readonly number[]
+  /** Of the variables, in the order in which the cost names them; integers to within the solver's tolerance. */
+  readonly values: readonly number[]
   /** No cost is below it. */
   readonly bound: number
+}
+
+/** What a cheaper programme would have to find: a row's price is what the cost rises by where its limit does. */
+interface Relaxed {
+  readonly cost: number
+  readonly rowPrices: readonly number[]
+}
+
+/** The same with parts of everything; undefined where nothing keeps the rows. */
+export async function solveRelaxed(programme: Pick<Programme, 'cost' | 'rows'>): Promise<Relaxed | undefined> {
+  const { withModel, constants } = await solver()
+  return withModel({ format: 'lp', data: written({ ...programme, integers: [] }) }, (model) => {
+    model.options.set({ output_flag: false })
+    model.run()
+    if (model.getModelStatus() !== constants.modelStatus.optimal) return undefined
+    return { cost: Number(model.info.get('objective_function_value')), rowPrices: [...model.getSolution().rowDual] }
+  })
+}
+
+function written({ cost, rows, integers, binaries = [] }: Programme): string {
+  const listed = (heading: string, names: readonly string[]) => (names.length === 0 ? '' : `${heading}\n ${names.join('\n ')}\n`)
+  const constraints = rows.map(([terms, limit], i) => ` row${i}:\n${sumOf(terms)} ${limit}`).join('\n')
+  return `Minimize\n cost:\n${sumOf(cost)}\nSubject To\n${constraints}\n${listed('General', integers)}${listed('Binary', binaries)}End\n`
 }
 
 /** Of the cheapest GPU's price: what a replica that nobody needs costs. */
@@ -36,17 +59,14 @@ const gap = 1e-6
 
 /**
  * @param seconds after which the best that is known is taken
- * @returns counts that may keep no row where the time was up before any were found: the caller checks them
+ * @returns values that may keep no row where the time was up before any were found: the caller checks them
  */
-export async function solve({ cost, rows, integers, binaries = [] }: Programme, seconds: number): Promise<Solution | 'infeasible'> {
-  const listed = (heading: string, names: readonly string[]) => (names.length === 0 ? '' : `${heading}\n ${names.join('\n ')}\n`)
-  const constraints = rows.map(([terms, limit], i) => ` row${i}:\n${sumOf(terms)} ${limit}`).join('\n')
-  const data = `Minimize\n cost:\n${sumOf(cost)}\nSubject To\n${constraints}\n${listed('General', integers)}${listed('Binary', binaries)}End\n`
+export async function solve(programme: Programme, seconds: number): Promise<Solution | 'infeasible'> {
   const { withModel, constants } = await solver()
-  return withModel({ format: 'lp', data }, (model) => {
+  return withModel({ format: 'lp', data: written(programme) }, (model) => {
     model.options.set({ output_flag: false, mip_rel_gap: gap, time_limit: seconds })
     model.run()
     if (model.getModelStatus() === constants.modelStatus.infeasible) return 'infeasible' as const
-    return { counts: [...model.getSolution().colValue].map(Math.round), bound: Number(model.info.get('mip_dual_bound')) }
+    return { values: [...model.getSolution().colValue], bound: Number(model.info.get('mip_dual_bound')) }
   })
 }

@@ -11,10 +11,15 @@ const known = {
   rate: ['throughputrps', 'raterps', 'capacityrps', 'requestspersecond', 'throughput'],
   latency: ['latencyms', 'p99ms', 'latency'],
   infeasible: ['infeasible'],
+  share: ['gpusharepercent', 'mpspercent'],
+  memory: ['memorymib', 'gpumemorymib'],
 } as const
 const unread = ['priceperhour']
 const hint =
   'a CSV with columns gpu, slice (1g.10gb, a number of compute slices, or whole), throughputRps, latencyMs; others are told with the row'
+
+const sharedHint =
+  'what a batch takes, and GPU memory that its processes hold: beside others it is slower, and their memory must fit together'
 
 /**
  * @param onGpu what rows ran on that do not say
@@ -31,7 +36,7 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     throw new FleetError(`${shown} has no column of ${at.rate < 0 ? 'rates' : 'latencies'}`, hint)
   const told = names.map((name, i) => (Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i]))
   return records.flatMap(({ cells, line }) => {
-    const number = (column: 'rate' | 'latency'): number => {
+    const number = (column: 'rate' | 'latency' | 'share' | 'memory'): number => {
       const cell = cells[at[column]] ?? ''
       const value = cell.trim() === '' ? Number.NaN : Number(cell)
       if (!(value > 0)) throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
@@ -45,7 +50,14 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     const label = Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
-    return [{ gpu: gpu.name, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`), gpus: 1, rateRps, label, row: { line, values } }]
+    const row = { gpu: gpu.name, gpus: 1, rateRps, label, row: { line, values } }
+    const percent = cells[at.share]?.trim() ? number('share') : 100
+    if (percent > 100) throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)
+    if (percent === 100) return [{ ...row, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
+    if (at.latency < 0 || at.memory < 0)
+      throw new FleetError(`${shown}: rows on shares of a GPU need ${at.latency < 0 ? 'latencyMs' : 'memoryMiB'}`, sharedHint)
+    const shared = { slice: `${percent}%`, share: percent / 100, latencyMs: number('latency'), limitMs: sloMs, memoryMiB: number('memory') }
+    return [{ ...row, ...shared }]
   })
 }
 

@@ -39,7 +39,7 @@ export interface TokenFigures {
 /** Of the answers to one class of requests. */
 interface ClassFigures {
   readonly latencies: Readonly<Record<LatencyMetric, StreamPercentiles>>
-  /** Share of them that kept the SLO's limits, 0-1. */
+  /** Share of its requests that kept its limits, 0-1. */
   readonly good: number
 }
 
@@ -224,7 +224,7 @@ const shareDown = (share: number): string => `${Math.floor(1000 * share + 1e-9) 
 
 /** Everything else: title and value. */
 export const rateRows = (figures: TokenFigures): (readonly [title: string, value: string])[] => [
-  ...Object.entries(figures.classes ?? {}).map(([name, { good }]) => [`${name} answers within the limits`, shareDown(good)] as const),
+  ...Object.entries(figures.classes ?? {}).map(([name, { good }]) => [`${name} requests within their limits`, shareDown(good)] as const),
   ...rateFigures.flatMap(({ title, of, text }) => {
     const value = of(figures)
     return value === undefined ? [] : [[title, text(value)] as const]

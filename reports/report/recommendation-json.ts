@@ -26,12 +26,25 @@ const slo = z.object({
   maxErrorRate: z.number().min(0).max(1),
   metric: z.enum(latencyMetricNames).optional().meta({ description: 'which latency of a streamed answer' }),
   limits: z
-    .array(z.object({ metric: z.enum(latencyMetricNames), limitMs: z.number().positive() }))
+    .array(
+      z.object({
+        metric: z.enum(latencyMetricNames),
+        limitMs: z.number().positive(),
+        requestClass: z
+          .string()
+          .optional()
+          .meta({ description: 'of requests of this class alone; absent: of the classes without limits of their own' }),
+      }),
+    )
     .optional()
     .meta({
       description:
         'of a joint SLO: a request is good when it keeps them all, `percentile` is the share that must be good, and latencies (sloMs...) are the greatest part of a limit, in units of the first',
     }),
+  classes: z
+    .array(z.string())
+    .optional()
+    .meta({ description: 'classes of requests, each of which must keep the percentile by itself; sloMs... are of the worst of them' }),
 })
 
 const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]]
@@ -55,7 +68,7 @@ const tokens = z.object({
             latencyMetricNames.map((name) => [name, streamPercentiles.meta({ description: latencyMetrics[name].what })]),
           ) as Record<LatencyMetric, typeof streamPercentiles>,
         ),
-        good: z.number().meta({ description: "share of the answers that kept the SLO's limits, 0-1" }),
+        good: z.number().meta({ description: 'share of its requests that kept its limits, 0-1' }),
       }),
     )
     .optional()

@@ -79,7 +79,11 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
   { name: 'sequences_waiting', what: 'most that waited, likewise', of: (r) => r.trial.usage?.waiting },
   { name: 'kv_cache_use', what: 'fullest share of its cache of keys and values, 0-1', of: (r) => r.trial.usage?.cacheUse },
   { name: 'preemptions', what: 'sequences that gave up their place in it', of: (r) => r.trial.usage?.preemptions },
-  { name: 'launch_seconds', what: 'from start to ready; of a pod without its wait for a node', of: (r) => r.trial.usage?.launchSeconds },
+  {
+    name: 'launch_seconds',
+    what: 'from start to ready, or of a server that was kept from the trial before until its values were set; of a pod without its wait for a node',
+    of: (r) => r.trial.usage?.launchSeconds,
+  },
   { name: 'node_wait_seconds', what: 'a pod had no place on a node before that', of: (r) => r.trial.usage?.nodeWaitSeconds },
   { name: 'prepare_seconds', what: 'of the prepare step before that, where it had to be run', of: (r) => r.trial.usage?.prepareSeconds },
   { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },

@@ -181,7 +181,10 @@ function startupOf(
 function endOf({ measured, slo, slowestMs = 0 }: Measured, language: boolean, configuration: Configuration) {
   const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
   const limits = limitsOf(slo)
-  const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) => limits.find((limit) => limit.metric === metric)?.limitMs)
+  // Of several classes of requests the longest.
+  const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) =>
+    limits.reduce<number | undefined>((most, of) => (of.metric === metric ? Math.max(most ?? 0, of.limitMs) : most), undefined),
+  )
   const tokens = longestSequence(new Knobs(configuration)) ?? measured.maxModelLen
   const longest = language && tpot !== undefined && tokens !== undefined ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000) : 0
   const seconds = Math.max(30, 2 * preStopSeconds + Math.max(measuredSeconds, Math.min(longest, longestGraceSeconds)))

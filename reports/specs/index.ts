@@ -15,6 +15,7 @@ const registry = {
   vllm: () => import('./vllm-script.ts'),
   ray: () => import('./ray-serve.ts'),
   rayservice: () => import('./ray-service.ts'),
+  lws: () => import('./leader-worker-set.ts'),
   compose: () => import('./compose-file.ts'),
 } as const satisfies Readonly<Record<string, () => Promise<{ readonly target: SpecTarget }>>>
 

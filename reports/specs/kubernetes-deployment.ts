@@ -74,6 +74,8 @@ interface PodParts {
   readonly scheduled: boolean
   /** There are several at any time. */
   readonly several: boolean
+  /** Requests and probes come to it: default true. */
+  readonly asked?: boolean
 }
 
 function deployment(serving: Serving, parts: PodParts): Manifest {
@@ -100,8 +102,9 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
   return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
 }
 
-function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
-  const { container, storage, files } = parts
+/** A pod of the container that was tuned, with its weights, its GPUs and what the user lays over it. */
+export function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
+  const { container, storage, files, asked = true } = parts
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const empty = scratch(serving, container)
   const annotations = { ...gpu.annotations, ...storage.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
@@ -120,9 +123,11 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
           command: container.command,
           args: container.args,
           ...environment(container, serving.name),
-          ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
-          ...probes(serving, container, 'http'),
-          lifecycle,
+          ...(asked && {
+            ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
+            ...probes(serving, container, 'http'),
+            lifecycle,
+          }),
           resources: resourcesBlock(serving, gpu),
           ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
         },

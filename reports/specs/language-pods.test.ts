@@ -1,5 +1,5 @@
 /** Pods of language models' servers, read back: what makes them start, and end, whole. */
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
@@ -28,13 +28,13 @@ function servingOfLlama(server: (typeof servers)[number], modelUri: string | und
 
 const hub = 'meta-llama/Llama-3.1-8B-Instruct'
 
-async function podIn(target: 'kubernetes' | 'kserve', serving: ReturnType<typeof servingOfLlama>, options = {}) {
+async function podIn(target: 'kubernetes' | 'kserve' | 'lws', serving: ReturnType<typeof servingOfLlama>, options = {}) {
   const [file] = await renderSpec(target, serving, options)
   const { objects, problems } = checkManifests(file!.text)
   expect(problems).toEqual([])
   const object = objects.find(({ kind }) => String(kind) in podOf)!
   const [, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
-  return { text: file!.text, object: object as unknown as Tree, spec, container }
+  return { text: file!.text, object: object as unknown as Tree, objects, spec, container }
 }
 const flagOf = { vllm: '--max-model-len=4096', sglang: '--context-length=4096', tgi: '--max-total-tokens=4096' }
 
@@ -83,11 +83,76 @@ test.each(servers)('%s has the time to download and read its weights, and to end
   expect(spec.terminationGracePeriodSeconds).toBe(134)
 })
 
-test('more GPUs than a node has are told of, and why no several nodes are written', async () => {
-  const several = /needs a node of 16 GPUs.*LeaderWorkerSet/
+test('more GPUs than a node has are told of, and what spreads them over several', async () => {
+  const several = /needs a node of 16 GPUs.*--target lws/
   expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 16))).text).toMatch(several)
   expect((await podIn('kserve', servingOfLlama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(several)
-  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 8))).text).not.toContain('LeaderWorkerSet')
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 8))).text).not.toContain('--target lws')
+  expect((await podIn('kubernetes', servingOfLlama('sglang', hub, 16))).text).toMatch(/for vLLM alone/)
+})
+
+describe('a LeaderWorkerSet', () => {
+  const over = (gpus: number, gpusPerNode?: number) =>
+    podIn('lws', servingOfLlama('vllm', hub, gpus), gpusPerNode === undefined ? {} : { gpusPerNode })
+
+  test('is valid, and spreads a replica over nodes: tensor parallel in each, pipeline parallel over them', async () => {
+    for (const [gpus, perNode, nodes] of [
+      [16, undefined, 2],
+      [8, 2, 4],
+    ] as const) {
+      const { object, container, text } = await over(gpus, perNode)
+      const template = object.spec!.leaderWorkerTemplate!
+      expect(template).toMatchObject({ size: nodes, restartPolicy: 'RecreateGroupOnPodRestart' })
+      const args = container.args as unknown as string[]
+      expect(args.filter((arg) => arg.includes('parallel'))).toEqual([
+        `--tensor-parallel-size=${perNode ?? 8}`,
+        `--pipeline-parallel-size=${nodes}`,
+      ])
+      expect(args).toContain('--distributed-executor-backend=ray')
+      expect(args).toContain('--max-num-seqs=64')
+      const [worker] = template.workerTemplate!.spec!.containers as unknown as Tree[]
+      for (const one of [container, worker!]) expect(one.resources!.limits).toMatchObject({ 'nvidia.com/gpu': String(perNode ?? 8) })
+      expect(text).toMatch(/NOT MODELLED, NOT MEASURED: the network between the \d nodes/)
+    }
+  })
+
+  test('begins a Ray cluster that its workers join, and is asked only at its leader', async () => {
+    const { object, objects, container } = await over(16)
+    const command = (of: Tree) => of.command as unknown as string[]
+    expect(command(container).slice(0, 2)).toEqual(['sh', '-c'])
+    expect(command(container)[2]).toMatch(
+      /multi-node-serving.sh leader --ray_cluster_size="\$LWS_GROUP_SIZE" --ray_init_timeout=\d+ && exec "\$@"$/,
+    )
+    expect(command(container).slice(3)).toEqual(['sh', 'vllm', 'serve', hub])
+    const worker = object.spec!.leaderWorkerTemplate!.workerTemplate!
+    const [one] = worker.spec!.containers as unknown as Tree[]
+    expect(command(one!)[2]).toContain('worker --ray_address="$LWS_LEADER_ADDRESS"')
+    for (const field of ['ports', 'startupProbe', 'readinessProbe', 'livenessProbe']) expect(one).not.toHaveProperty(field)
+    // Every pod fetches, caches and shares memory.
+    expect(one!.env).toEqual(container.env)
+    expect(one!.volumeMounts).toEqual(container.volumeMounts)
+    const service = objects.find(({ kind }) => kind === 'Service') as unknown as Tree
+    const leader = object.spec!.leaderWorkerTemplate!.leaderTemplate!
+    expect(leader.metadata!.labels).toMatchObject(service.spec!.selector!)
+    expect(worker.metadata!.labels).not.toMatchObject(service.spec!.selector!)
+    // That of the set itself is the controller's.
+    expect(service.metadata!.name).not.toBe(object.metadata!.name)
+  })
+
+  test('waits for the last node before its start counts', async () => {
+    const [one, several] = [await podIn('kubernetes', servingOfLlama('vllm', hub, 8)), await over(16)]
+    const start = (of: Tree) => Number(of.startupProbe!.failureThreshold) * Number(of.startupProbe!.periodSeconds)
+    expect(start(several.container)).toBeGreaterThanOrEqual(Number(one.object.spec!.progressDeadlineSeconds))
+    // What a node holds, not what the replica does.
+    expect(several.container.resources!.limits!.memory).toEqual(one.container.resources!.limits!.memory)
+  })
+
+  test.each([
+    [8, undefined, /a node has 8: a LeaderWorkerSet is for several nodes/],
+    [12, undefined, /12 GPUs are no whole number of nodes of 8/],
+  ] as const)('%d GPUs of nodes of %s are refused', async (gpus, perNode, message) => {
+    await expect(over(gpus, perNode)).rejects.toThrow(message)
+  })
 })
 
 test('an LLMInferenceService waits for its model as long, with as much shared memory', async () => {

@@ -32,12 +32,12 @@ const cachePath = '/cache'
 const tokenVariable = 'HF_TOKEN'
 
 /** As many as servers that are sold have. */
-const mostGpus = 8
+export const mostGpus = 8
 /** What one pod cannot be. */
-export const nodeNotes = ({ resources: { gpus } }: Pick<Serving, 'resources'>): string[] =>
+export const nodeNotes = ({ resources: { gpus }, deployed }: Pick<Serving, 'resources' | 'deployed'>): string[] =>
   gpus > mostGpus
     ? [
-        `needs a node of ${gpus} GPUs, and most have ${mostGpus} at the most: several nodes (a LeaderWorkerSet) are not written, for what the network between them costs was neither modelled nor measured`,
+        `needs a node of ${gpus} GPUs, and most have ${mostGpus} at the most: ${deployed.server === 'vllm' ? 'over several nodes it is --target lws' : 'several nodes are written for vLLM alone (--target lws)'}; what the network between nodes costs was neither modelled nor measured`,
       ]
     : []
 

@@ -4,7 +4,19 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderSpec, specTarget, specTargets } from './index.ts'
 import { type Serving, servingOf } from './serving.ts'
-import { evidence, found, noGpu, ownCommand, podOf, quarter, recommendation, serving, type Tree, whole } from './spec-samples.contract.ts'
+import {
+  evidence,
+  found,
+  noGpu,
+  ownCommand,
+  podOf,
+  quarter,
+  recommendation,
+  serving,
+  type Tree,
+  whole,
+  wide,
+} from './spec-samples.contract.ts'
 import { kserveVariants } from './target.ts'
 import {
   batchingParameters,
@@ -129,8 +141,9 @@ describe('serving platforms', () => {
     ['seldon', 'triton', {}],
     ['kubedl', 'tfserving', {}],
     ['rayservice', 'ray', { importPath: 'app:bert' }],
+    ['lws', 'vllm', { gpusPerNode: 1 }],
   ] as const)('%s with %s carries what the user lays over pods, and keeps what was tuned', async (target, server, options) => {
-    const s = serving({ server, overlay }, whole)
+    const s = serving({ server, overlay }, target === 'lws' ? { ...whole, gpus: 2, cpuCores: 4 } : whole)
     const files = await renderSpec(target, s, options)
     const { objects, problems } = checkManifests(files[0]!.text)
     expect(problems).toEqual([])
@@ -314,7 +327,8 @@ test('every target has a header, and a trial that cannot serve is refused', asyn
   for (const name of specTargets) {
     const { implies, servers, takes } = await specTarget(name)
     const options = takes?.includes('importPath') ? { importPath: 'app:bert' } : {}
-    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }), options))
+    const resources = takes?.includes('gpusPerNode') ? wide : quarter
+    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }, resources), options))
       expect(file.text).toContain('# Written by tune from experiment bert-7f3a')
   }
   const dead = recommendation.alternatives.find((a) => a.trial === 5)!

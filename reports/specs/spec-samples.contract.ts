@@ -66,6 +66,8 @@ export const streamed = {
 
 export const quarter: Resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25, gpuMemoryMiB: 3840 }
 export const whole: Resources = { ...quarter, gpuShare: 1, gpuMemoryMiB: 15360 }
+/** More than a node has. */
+export const wide: Resources = { ...whole, gpus: 16 }
 export const noGpu: Resources = { cpuCores: 1.5, memoryMiB: 1500, gpus: 0, gpuShare: 0 }
 
 export const found = {
@@ -121,6 +123,10 @@ export const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree
   },
   Inference: ({ predictors }) => {
     const { metadata, spec } = predictors![0]!.template!
+    return [metadata!, spec!, spec!.containers![0]!]
+  },
+  LeaderWorkerSet: ({ leaderWorkerTemplate }) => {
+    const { metadata, spec } = leaderWorkerTemplate!.leaderTemplate!
     return [metadata!, spec!, spec!.containers![0]!]
   },
   RayService: ({ rayClusterConfig }) => {

@@ -14,7 +14,7 @@ import type { Resources } from '../../trials/resources.ts'
 import type { DeployedServer } from '../figures.ts'
 import { renderSpec, specTarget, specTargets } from './index.ts'
 import { SpecError } from './spec-error.ts'
-import { noGpu, quarter, serving, whole } from './spec-samples.contract.ts'
+import { noGpu, quarter, serving, whole, wide } from './spec-samples.contract.ts'
 import { autoscalers, kserveVariants, type SpecOptions, type SpecTarget } from './target.ts'
 
 const crdFolder = process.env.TUNE_CRDS
@@ -100,7 +100,7 @@ const cases = loaded
 test.each(cases)('%s with %s: the API server takes what it knows, and drops no field', async (name, server, target) => {
   const checked = new Set<string>()
   const unknown = new Set<string>()
-  for (const resources of [noGpu, whole, quarter, slice])
+  for (const resources of [noGpu, whole, quarter, slice, wide])
     for (const options of optionsOf(target)) {
       const files = await renderSpec(name, servingHere(server, resources), options).catch((error: unknown) => {
         if (error instanceof SpecError) return []

@@ -23,6 +23,8 @@ export interface SpecOptions {
   readonly backend?: string
   /** module:variable of the application. */
   readonly importPath?: string
+  /** GPUs of a node, where one replica takes several nodes. Default 8. */
+  readonly gpusPerNode?: number
 }
 
 export interface SpecTarget {
@@ -128,6 +130,7 @@ const flags: Readonly<Record<keyof SpecOptions, string>> = {
   prometheus: '--prometheus',
   backend: '--triton-backend',
   importPath: '--import-path',
+  gpusPerNode: '--gpus-per-node',
 }
 
 const kinds = { encoder: 'an encoder', convnet: 'an image model', decoder: 'a language model', unknown: 'not known to be one' } as const

@@ -15,6 +15,7 @@ const byKind: Readonly<Record<string, string>> = {
   InferenceService: 'kserve-v0.20-inferenceservice.json',
   LLMInferenceService: 'kserve-v1alpha1-llminferenceservice.json',
   RayService: 'kuberay-v1-rayservice.json',
+  LeaderWorkerSet: 'lws-v1-leaderworkerset.json',
   SeldonDeployment: 'seldon-v1-seldondeployment.json',
   Inference: 'kubedl-v1alpha1-inference.json',
   ScaledObject: 'keda-v1alpha1-scaledobject.json',

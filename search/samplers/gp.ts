@@ -28,7 +28,7 @@ interface GpOptions extends SurrogateOptions {
  */
 export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
   name: 'gp',
-  suggest(problem, observations, pending, rng) {
+  suggest(problem, observations, pending, rng, seconds) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
     const { configurations, complete } = untried(problem, taken, rng.fork('gp'))
     if (configurations.length === 0) return undefined
@@ -43,7 +43,7 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
     const surrogate = fitSurrogate(problem, observations, pending, options)
     // What contradicts physics so soon needs the same starts as any other search.
     if (byPhysics && !surrogate.informed && taken.length < starts + MISLED) return spread(problem, taken, configurations, rng)
-    const choice = new Choice(problem, observations, taken, surrogate)
+    const choice = new Choice(problem, observations, taken, surrogate, seconds)
     const hoped = choice.mostPromising(sampled({ configurations, complete }, rng.fork('scored')))
     const lookAround = hoped.gain < COLLAPSED && observations.length % 2 === 0 && !options.unshaken
     return (lookAround ? choice.aroundBest() : undefined) ?? hoped.suggestion
@@ -58,6 +58,9 @@ const COLLAPSED = 0.01
 interface Scored {
   readonly candidates: readonly Configuration[]
   readonly beliefs: Beliefs
+  /** Of what is hoped for, ln. */
+  readonly hopes: Float64Array
+  /** The same a second, where trials take differently long (Snoek, Larochelle and Adams, NeurIPS 2012, section 3.2). */
   readonly scores: Float64Array
 }
 
@@ -71,20 +74,24 @@ class Choice {
     observations: readonly Observation[],
     taken: readonly Configuration[],
     private readonly surrogate: Surrogate,
+    private readonly seconds?: (configuration: Configuration) => number,
   ) {
     this.#best = believedBest(problem, observations, surrogate)
     this.#known = new Set(taken.map(configurationKey))
   }
 
-  /** The greatest score, and the expected improvement that it stands for as a share of the cost; 1 while nothing is feasible. */
+  /** The greatest score, and the most that is hoped for anywhere, as a share of the cost; 1 while nothing is feasible. */
   mostPromising({ configurations, complete }: Candidates): { suggestion: Suggestion; gain: number } {
     const { problem } = this
     const shortlist = configurations.length > SHORTLIST ? bestOf(this.#score(configurations, 'roughly'), SHORTLIST) : configurations
     const sample = this.#score(shortlist)
     const beside = (c: Configuration) => this.#untried(neighbours(problem.space, c))
     const { scored, at } = highest(complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)))
-    const gain = this.#best ? 1 - Math.exp(-Math.exp(scored.scores[at]!)) : 1
-    const why = this.#best ? `expected improvement ${(100 * gain).toPrecision(2)} %` : 'likeliest to be feasible and cheap'
+    const share = (hope: number) => 1 - Math.exp(-Math.exp(hope))
+    const why = this.#best
+      ? `expected improvement ${(100 * share(scored.hopes[at]!)).toPrecision(2)} %`
+      : 'likeliest to be feasible and cheap'
+    const gain = this.#best ? share(scored.hopes.reduce((most, hope) => Math.max(most, hope), -Infinity)) : 1
     return { suggestion: this.#suggestion(scored, at, why, complete), gain }
   }
 
@@ -103,7 +110,9 @@ class Choice {
   #score(candidates: readonly Configuration[], how?: 'roughly'): Scored {
     const beliefs = this.surrogate.believe(candidates, how)
     const prices = candidates.map((c) => priceOf(this.problem.pricePerHour, c))
-    return { candidates, beliefs, scores: logAcquisition(this.problem, prices, beliefs, this.#best?.logCost ?? Infinity) }
+    const hopes = logAcquisition(this.problem, prices, beliefs, this.#best?.logCost ?? Infinity)
+    const { seconds } = this
+    return { candidates, beliefs, hopes, scores: seconds ? hopes.map((hope, i) => hope - Math.log(seconds(candidates[i]!))) : hopes }
   }
 
   #suggestion({ candidates, beliefs }: Scored, at: number, why: string, complete: boolean): Suggestion {

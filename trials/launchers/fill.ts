@@ -68,6 +68,26 @@ export const fillPrepare = (
   return filled
 }
 
+const reconfigurePlaceholders = ['host', 'port', 'model'] as const
+
+/** @throws LaunchError naming every placeholder without a value */
+export const fillReconfigure = (words: readonly string[], configuration: Configuration, values: LauncherValues): string[] => {
+  const missing = new Set<string>()
+  const filled = words.map((word) => substitute(word, { ...values, ...configuration }, (name) => missing.add(name)))
+  if (missing.size > 0)
+    throw new LaunchError(`reconfigure: no value for ${names([...missing])}`, 'pin it, or leave it out of `reconfigure`')
+  return filled
+}
+
+/** Parameters that reach a server by its `reconfigure` command alone: of another value it need not be started again. */
+export const reconfigurable = (template: CommandTemplate, parameters: readonly TunedParameter[]): ReadonlySet<string> => {
+  const { command, env = {}, files = [], cwd = '', prepare } = template
+  const started = [...command, ...Object.values(env), ...files.flatMap((file) => [file.path, file.template]), cwd, ...prepareTexts(prepare)]
+  const elsewhere = new Set(started.flatMap(placeholdersIn))
+  const set = new Set((template.reconfigure ?? []).flatMap(placeholdersIn))
+  return new Set(parameters.flatMap(({ name, category }) => (category === 'server' && set.has(name) && !elsewhere.has(name) ? [name] : [])))
+}
+
 /**
  * @throws LaunchError naming every placeholder without a value
  */
@@ -146,7 +166,7 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
         parameters.map(({ name }) => name),
       ),
   )
-  for (const name of prepareTexts(template.prepare).flatMap(placeholdersIn)) used.add(name)
+  for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(placeholdersIn)) used.add(name)
   const unknown = places.flatMap(([place, text]) =>
     text === argsSlot
       ? []
@@ -162,13 +182,25 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
   )
   const unused = parameters
     .filter(({ name, category }) => category === 'server' && !used.has(name))
-    .map(({ name }) => `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env or a file`)
+    .map(({ name }) => `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env, a file or reconfigure`)
   const outside = (template.files ?? [])
     .filter(leavesFolder)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
   const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
-  return [...empty, ...unknown, ...wrong, ...argFormat, ...unused, ...outside]
+  return [...empty, ...unknown, ...wrong, ...reconfigureProblems(template, parameters), ...argFormat, ...unused, ...outside]
+}
+
+const reconfigureProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
+  const { reconfigure } = template
+  if (reconfigure === undefined) return []
+  const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
+  const unknown = [...new Set(reconfigure.flatMap(placeholdersIn))].filter((name) => !known.includes(name))
+  if (unknown.length > 0) return unknown.map((name) => `reconfigure: unknown placeholder \${${name}}; known: ${names(known)}`)
+  if (reconfigurable(template, parameters).size > 0) return []
+  return [
+    'reconfigure: sets no parameter of category server that the server is not told at its start; put one into it as ${name}, and nowhere else',
+  ]
 }
 
 const prepareTexts = (step: PrepareStep | undefined): string[] => [...(step?.command ?? []), ...Object.values(step?.env ?? {})]

@@ -11,7 +11,7 @@ export interface LauncherSubject {
   readonly other: Configuration | Skip
   /** A configuration that cannot serve, and why. A launcher that cannot tell any says so. */
   readonly infeasible: { readonly configuration: Configuration; readonly reason: InfeasibleReason } | Skip
-  /** Everything that launches have left on the machine or the cluster, in words; [] when it is clean. */
+  /** Everything that launches have left on the machine or the cluster once the launcher is closed, in words; [] when it is clean. */
   leftovers(): readonly string[] | Promise<readonly string[]>
   /** Moments, in ms from the call, at which a launch is aborted. They should cover all its phases. */
   readonly abortAfterMs: readonly number[]
@@ -27,6 +27,14 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
   describe(`${name} is a launcher`, () => {
     const never = new AbortController().signal
     let running: Predictor[] = []
+    const created: Launcher[] = []
+    const create = async () => {
+      const launcher = await subject.create()
+      created.push(launcher)
+      return launcher
+    }
+    /** What may be kept between trials ends here. */
+    const closeAll = async () => void (await Promise.all(created.splice(0).map((launcher) => launcher.close?.())))
     const launch = async (launcher: Launcher, configuration: Configuration, trial: number, signal = never) => {
       const predictor = await launcher.launch(configuration, trial, signal)
       running.push(predictor)
@@ -35,32 +43,34 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
     afterEach(async () => {
       await Promise.all(running.map((predictor) => predictor.stop()))
       running = []
+      await closeAll()
       expect(await subject.leftovers()).toEqual([])
     })
 
     test('launches a predictor that serves, and says how', async () => {
-      const predictor = await launch(await subject.create(), subject.good, 1)
+      const predictor = await launch(await create(), subject.good, 1)
       expect(predictor.isolation).not.toBe('')
       expect(['measured', 'emulated', 'simulated']).toContain(predictor.provenance)
       await expectGoodAnswer(predictor)
     })
 
     test('tells what the predictor used', async () => {
-      const predictor = await launch(await subject.create(), subject.good, 1)
+      const predictor = await launch(await create(), subject.good, 1)
       await expectGoodAnswer(predictor)
       const usage = await predictor.usage()
       for (const value of Object.values(usage)) if (value !== undefined) expect(value).toBeGreaterThanOrEqual(0)
     })
 
     test('stops as often as it is told, and leaves nothing', async () => {
-      const predictor = await launch(await subject.create(), subject.good, 1)
+      const predictor = await launch(await create(), subject.good, 1)
       await Promise.all([predictor.stop(), predictor.stop()])
       await predictor.stop()
+      await closeAll()
       expect(await subject.leftovers()).toEqual([])
     })
 
     test('does not call a stopped predictor dead', async () => {
-      const predictor = await launch(await subject.create(), subject.good, 1)
+      const predictor = await launch(await create(), subject.good, 1)
       let died = false
       predictor.died?.then(() => {
         died = true
@@ -74,7 +84,7 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
     if (isSkip(other)) test.skip(`runs two predictors at once: ${other.skip}`, () => {})
     else
       test('runs two predictors at once, apart from each other', async () => {
-        const launcher = await subject.create()
+        const launcher = await create()
         const [first, second] = await Promise.all([launch(launcher, subject.good, 1), launch(launcher, other, 2)])
         if (first.target.kind === 'http' && second.target.kind === 'http') expect(first.target.url).not.toBe(second.target.url)
         await first.stop()
@@ -82,7 +92,7 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
       })
 
     test('launches again after a stop, under the same number', async () => {
-      const launcher = await subject.create()
+      const launcher = await create()
       await (await launch(launcher, subject.good, 1)).stop()
       await expectGoodAnswer(await launch(launcher, subject.good, 1))
     })
@@ -91,7 +101,7 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
     if (isSkip(infeasible)) test.skip(`tells what cannot serve: ${infeasible.skip}`, () => {})
     else
       test('tells what cannot serve, and why, and leaves nothing', async () => {
-        const error = await rejection((await subject.create()).launch(infeasible.configuration, 1, never))
+        const error = await rejection((await create()).launch(infeasible.configuration, 1, never))
         expect(error).toBeInstanceOf(InfeasibleError)
         expect(error).toMatchObject({ reason: infeasible.reason })
         expect((error as Error).message.length).toBeGreaterThan(10)
@@ -99,11 +109,11 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
 
     test('rejects with the reason of a signal that has aborted, and starts nothing', async () => {
       const reason = new Error('interrupted')
-      expect(await rejection((await subject.create()).launch(subject.good, 1, AbortSignal.abort(reason)))).toBe(reason)
+      expect(await rejection((await create()).launch(subject.good, 1, AbortSignal.abort(reason)))).toBe(reason)
     })
 
     test.each(subject.abortAfterMs)('leaves nothing when aborted after %d ms', async (afterMs) => {
-      const launcher = await subject.create()
+      const launcher = await create()
       const abort = new AbortController()
       const reason = new Error('interrupted')
       const timer = setTimeout(() => abort.abort(reason), afterMs)
@@ -119,7 +129,7 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
     })
 
     test('sweeps without touching what runs', async () => {
-      const launcher = await subject.create()
+      const launcher = await create()
       await launcher.sweep()
       const predictor = await launch(launcher, subject.good, 1)
       await launcher.sweep()

@@ -12,7 +12,7 @@
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there is a `prepare` step. `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
-import type { TlsOptions } from '../../profiler/types.ts'
+import type { TlsOptions } from '../../profiler/tls-options.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
@@ -95,6 +95,8 @@ export interface CommandTemplate extends Called {
   readonly files?: readonly TemplateFile[]
   /** Run before it is started, once for everything that it depends on. */
   readonly prepare?: PrepareStep
+  /** Program and arguments that set values on the server while it runs, with placeholders: of parameters, `${host}`, `${port}` and `${model}`. Never through a shell. */
+  readonly reconfigure?: readonly string[]
   /** A server whose flags and files are written for it: the flags follow `command`, and batching, instances and the like are tuned by their usual names. */
   readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */

@@ -108,7 +108,7 @@ async function ownDevices({ gpuCatalogue, architectureFile, model }: Settings): 
 
 function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersion): EngineOptions {
   const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, migProfile } = settings
-  const { instances, warmUpBatch, cpuThreads, seed } = settings
+  const { instances, warmUpBatch, cpuThreads, seed, emulatedNeighbours } = settings
   return {
     model,
     ...(path !== undefined && { modelPath: path }),
@@ -120,6 +120,7 @@ function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersi
     precision,
     gpuMemoryPercent,
     gpuSharing,
+    ...(emulatedNeighbours !== undefined && { neighbours: emulatedNeighbours }),
     instances,
     warmUpBatch,
     cpuThreads,

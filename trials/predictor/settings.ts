@@ -71,6 +71,10 @@ const table = {
     help: `what the share bounds: ${sharings.join(', ')}`,
     schema: z.enum(sharings).default('time-slice'),
   },
+  EMULATED_NEIGHBOURS: {
+    help: 'emulated: folder through which predictors on one GPU under MPS slow one another down',
+    schema: word.optional(),
+  },
   MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
   INSTANCES: {
     help: 'engine instances, each with its own weights; default: CPU_CORES without GPU, else 1',
@@ -185,6 +189,7 @@ export interface Settings {
   readonly architectureFile?: string
   readonly gpuMemoryPercent: number
   readonly gpuSharing: Sharing
+  readonly emulatedNeighbours?: string
   readonly migProfile?: string
   readonly instances: number
   readonly cpuThreads: number
@@ -276,6 +281,7 @@ const named = (raw: RawSettings): Settings => ({
   architectureFile: raw.ARCHITECTURE_FILE,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
+  emulatedNeighbours: raw.EMULATED_NEIGHBOURS,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
   instances: instancesOf(raw),
   cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),

@@ -21,9 +21,18 @@ backendContract('this machine', {
   leftovers: () => readdirSync(join(folder, 'running')),
 })
 
+const told = { predictor: { ...asCommand('serve'), reconfigure: 'set ${port} ${limit}' } }
+
 test.each<[string, object, number, boolean, boolean]>([
   ['four cores: one for the load, one measured, two for the next', { space: { cpuCores: [1, 2] } }, 4, true, true],
   ['three cores are too few for that', { space: { cpuCores: [1, 2] } }, 3, true, false],
+  [
+    'one that runs is told the next values',
+    { space: { cpuCores: [1, 2], limit: { values: [1, 2], category: 'server' } }, ...told },
+    4,
+    true,
+    false,
+  ],
   ['cores that nothing holds apart', { space: { cpuCores: [1, 2] } }, 4, false, false],
 ])('the next server starts beside one that is measured: %s', async (_, file, cores, held, beside) => {
   const experiment = experimentIn(folder, { backend: 'local', predictor: asCommand('serve'), db: 'tune.db', ...file })

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
+import { reconfigured } from '../../trials/launchers/local/reconfigured.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -25,7 +26,7 @@ export function localBackend(
     space: experiment.space,
     notices: [],
     measure: load.measure,
-    ...(startsBeside(experiment, template, machine) && {
+    ...(startsBeside(experiment, launcher, machine) && {
       launchesBeside: (measured, next) => coresHeld([...measured, next], experiment) + generatorCores <= machine.affinity.length,
     }),
     close: async () => {
@@ -39,18 +40,15 @@ export function localBackend(
 const generatorCores = 1
 
 /**
- * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its memory as they load; one Triton serves all trials.
+ * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its memory as they load, nor where one that runs is to serve the next trial.
  */
-const startsBeside = ({ devicesUsed }: Experiment, template: BuiltinTemplate | CommandTemplate, { taskset }: MachineFacts): boolean =>
-  devicesUsed !== 'gpu' && taskset !== undefined && !isTriton(template)
+const startsBeside = ({ devicesUsed }: Experiment, { changesRunning }: Launcher, { taskset }: MachineFacts): boolean =>
+  devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
 
 const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
   configurations.reduce((sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores), 0)
 
-const isTriton = (template: BuiltinTemplate | CommandTemplate): template is CommandTemplate =>
-  template.kind === 'command' && template.server?.kind === 'triton'
-
-/** Triton loads models while it runs: one of its processes serves trial after trial. */
+/** Triton loads models while it runs, and a server of the user's own may take values so: one of its processes serves trial after trial. */
 function launcherOf(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
@@ -63,6 +61,16 @@ function launcherOf(
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { gpus: ownGpus } = experiment.own
   const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
-  const launcher = isTriton(template) ? createTritonLauncher(local, { template, parameters, protocol, payload }) : local
-  return answersChecked(launcher, experiment, template, runDirectory)
+  return answersChecked(keptWhere(local, template, { parameters, protocol, payload }), experiment, template, runDirectory)
+}
+
+function keptWhere(
+  local: Launcher,
+  template: BuiltinTemplate | CommandTemplate,
+  asked: Omit<Parameters<typeof reconfigured>[1], 'template'>,
+): Launcher {
+  if (template.kind === 'builtin') return local
+  return template.server?.kind === 'triton'
+    ? createTritonLauncher(local, { template, ...asked })
+    : reconfigured(local, { template, ...asked })
 }

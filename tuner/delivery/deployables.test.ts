@@ -181,7 +181,7 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
   }
   for (const { name, text } of files) {
     if (name === 'compose.yaml') faults.push(...checkCompose(parse(text)))
-    else if (/^(deployment|inferenceservice|seldondeployment|inference|rayservice)\.yaml$/.test(name))
+    else if (/^(deployment|inferenceservice|seldondeployment|inference|rayservice|leaderworkerset)\.yaml$/.test(name))
       faults.push(...checkManifests(text).problems)
     else if (name.endsWith('.sh')) execFileSync('sh', ['-n'], { input: text })
     else if (name === 'config.pbtxt') faults.push(...checkProto(readTextProto(text), tritonModelConfig))

@@ -15,8 +15,17 @@ import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { environmentName, type FilledPrepare, fillCommand, fillPrepare, preparedPlaceholder } from '../../trials/launchers/fill.ts'
+import {
+  environmentName,
+  type FilledPrepare,
+  fillCommand,
+  fillPrepare,
+  fillReconfigure,
+  type LauncherValues,
+  preparedPlaceholder,
+} from '../../trials/launchers/fill.ts'
 import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
@@ -174,7 +183,7 @@ export function containerOf(
       )
       return {
         image: imageToFill,
-        ...(predictor.prepare && { notes: [preparedNote(fillPrepare(predictor.prepare, configuration, values))] }),
+        ...notesOf(predictor, configuration, values),
         command: argv,
         env,
         tunedEnv: Object.keys(tuned.env),
@@ -189,6 +198,18 @@ export function containerOf(
       return { image: imageToFill, port, readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model) }
   }
 }
+
+/** What a container cannot have of the trials. */
+function notesOf({ prepare, reconfigure }: CommandTemplate, configuration: Configuration, values: LauncherValues): { notes?: string[] } {
+  const notes = [
+    ...(prepare ? [preparedNote(fillPrepare(prepare, configuration, values))] : []),
+    ...(reconfigure ? [reconfigureNote(fillReconfigure(reconfigure, configuration, { ...values, host: '127.0.0.1' }))] : []),
+  ]
+  return notes.length > 0 ? { notes } : {}
+}
+
+const reconfigureNote = (words: readonly string[]): string =>
+  `the trials set values once it ran, and nothing here does: after each start, run ${words.join(' ')}`
 
 /** Where an image has what a `prepare` step makes. */
 const preparedPlace = '/prepared'

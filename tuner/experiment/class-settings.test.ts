@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { llmRequests } from '../backends/llm-requests.ts'
 import { experimentFromDocument } from './load-experiment.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
@@ -28,6 +28,46 @@ test('requests are of the classes, as often as their shares say, and the same ag
   })
   const again = experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine })
   expect(again.load).toEqual(experiment.load)
+})
+
+describe('SLOs of their own', () => {
+  const ofChat = (rest: string, slo = 'slo: p90 ttft<2s') =>
+    two.replace('slo: ttft<1s', slo).replace('outputTokens: 200}', `outputTokens: 200, slo: ${rest}}`)
+  const chat = (metric: string, limitMs: number) => ({ metric, limitMs, requestClass: 'chat' })
+
+  test('hold beside that of the classes without, and come back from the store', () => {
+    const experiment = loadFile(ofChat('{ttft: 300ms, tpot: 30ms}'))
+    const limits = [{ metric: 'ttft', limitMs: 2000 }, chat('ttft', 300), chat('tpot', 30)]
+    expect(experiment.slo).toEqual({ percentile: 0.9, limitMs: 2000, maxErrorRate: 0.001, limits, classes: ['chat', 'summary'] })
+    expect(experiment.document).toMatchObject({
+      slo: { percentile: 'p90', ttft: '2s' },
+      load: { payload: { classes: { chat: { slo: { ttft: '300ms', tpot: '30ms' } } } } },
+    })
+    expect(experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(experiment.slo)
+    expect(loadFile(ofChat("'ttft<300ms tpot<30ms'")).slo).toEqual(experiment.slo)
+  })
+
+  test('without any, each class keeps the one SLO by itself', () => {
+    const { slo } = loadFile(two)
+    expect(slo).toEqual({ percentile: 0.99, limitMs: 1000, maxErrorRate: 0.001, metric: 'ttft', classes: ['chat', 'summary'] })
+  })
+
+  test('of every class need no other', () => {
+    const each = ofChat('{ttft: 300ms}', 'slo: {percentile: p90}').replace('outputTokens: 100}', 'outputTokens: 100, slo: 20s}')
+    expect(loadFile(each).slo).toMatchObject({
+      percentile: 0.9,
+      limits: [chat('ttft', 300), { metric: 'e2e', limitMs: 20_000, requestClass: 'summary' }],
+    })
+    expect(problemLines(() => loadFile(each.replace('{percentile: p90}', 'ttft<1s'))).join()).toMatch(/every class has its own/)
+  })
+
+  test.each([
+    [ofChat("'p95 ttft<300ms'"), /a class with a percentile/],
+    [ofChat('{ttft: fast}'), /chat.slo/],
+    [ofChat('{ttft: 300ms}', 'slo: {percentile: p90}'), /no SLO for summary/],
+  ])('%j is refused', (text, message) => {
+    expect(problemLines(() => loadFile(text)).join('\n')).toMatch(message)
+  })
 })
 
 test('what is wrong with them is told all at once, each at its line', () => {

@@ -10,7 +10,7 @@ import { metricEntries } from './metric-settings.ts'
 import { sendEntries } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
-import { promptEntries } from './prompt-settings.ts'
+import { limitEntries, promptEntries } from './prompt-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
 import { variantEntries } from './variant-settings.ts'
@@ -32,7 +32,7 @@ export function documentOf(
     slo: {
       percentile: formatPercentile(slo.percentile),
       limit: slo.limits ? undefined : formatDuration(slo.limitMs),
-      ...Object.fromEntries((slo.limits ?? []).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)])),
+      ...limitEntries(slo, undefined),
       errorRate: formatShare(slo.maxErrorRate),
       metric: slo.metric,
     },
@@ -58,7 +58,7 @@ export function documentOf(
       arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: {
         ...payloadEntries(load.payload),
-        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, lengthsPath)),
+        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, slo, lengthsPath)),
       },
       warmUp:
         load.warmUp &&
@@ -131,7 +131,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     return compact({ kind, ...where, protocol, path, signature, healthPath, body, contentType, form, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
-  const { env, envNames, argFormat, prepare, cwd } = predictor
+  const { env, envNames, argFormat, prepare, reconfigure, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
   return compact({
@@ -148,6 +148,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
       inputs: prepare.inputs,
       timeout: prepare.timeoutS === undefined ? undefined : formatDuration(prepare.timeoutS * 1000),
     },
+    reconfigure: reconfigure && [...reconfigure],
     cwd,
     protocol,
     path,

@@ -22,7 +22,7 @@ import { predictor } from './predictor-schema.ts'
 import { parseLengths } from './prompt-settings.ts'
 import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
-import { slo } from './slo-schema.ts'
+import { classSlo, slo } from './slo-schema.ts'
 import { warmUp } from './warm-up-schema.ts'
 
 const modelKeys = z.strictObject({
@@ -117,6 +117,7 @@ const promptClass = z.strictObject({
   share: share.describe('of all requests, e.g. 70%'),
   inputTokens: quantity(parseLengths, 'a length in tokens'),
   outputTokens: quantity(parseLengths, 'a length in tokens'),
+  slo: classSlo.optional().describe('limits of its own, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
 })
 
 const payloadKeys = z.strictObject({
@@ -134,10 +135,10 @@ const payloadKeys = z.strictObject({
     .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
   outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
   classes: z
-    .record(text('a name'), promptClass, { error: 'expected name: {share, inputTokens, outputTokens} pairs' })
+    .record(text('a name'), promptClass, { error: 'expected name: {share, inputTokens, outputTokens, slo} pairs' })
     .optional()
     .describe(
-      'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200}, ...}; all under the one SLO',
+      'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each must keep the percentile of `slo` by itself',
     ),
   sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
   prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),

@@ -4,17 +4,20 @@ import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
+import { classLimits } from './class-settings.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
 import { parsePercentile, parseShare } from './units.ts'
 
 /** @param streams whether answers come token by token, which some metrics need */
-export function resolveSlo({ entries, report, broken }: Context, streams: boolean): Slo {
+export function resolveSlo(context: Context, streams: boolean): Slo {
+  const { entries, report, broken } = context
   const entry: SloEntry = entries.slo ?? {}
   const { percentile, errorRate, limit } = entry
   const limits = limitsOf(entry)
-  if (limits.length === 0 && !broken.has('slo'))
+  const ofClasses = classLimits(context, limits.length > 0)
+  if (limits.length === 0 && ofClasses.length === 0 && !broken.has('slo'))
     report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
@@ -28,8 +31,10 @@ export function resolveSlo({ entries, report, broken }: Context, streams: boolea
   // A request could keep the one and miss the other of two limits of one latency.
   const metric = entry.metric ?? 'e2e'
   if (limit !== undefined && entry[metric] !== undefined) report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
-  const all = limits.length > 0 ? limits : [{ metric: 'e2e', limitMs: 1 } as const]
-  return sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
+  const written = [...limits, ...ofClasses]
+  const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
+  const classes = Object.keys(entries.load?.payload?.classes ?? {})
+  return { ...sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate), ...(classes.length > 0 && { classes }) }
 }
 
 export function resolveHeadroom({ entries, report }: Context): number {

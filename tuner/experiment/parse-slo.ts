@@ -2,7 +2,7 @@
 import { type LatencyMetric, latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import type { Slo, SloLimit } from '../../profiler/types.ts'
 import { defaults } from './names.ts'
-import { sloParts } from './slo-text.ts'
+import { sloParts, writtenParts } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 
 /** `limit` is of `metric` (the whole answer where that is not said); each metric may have a limit of its own. All of them hold together. */
@@ -31,10 +31,22 @@ export function parseSloLimit(input: string | number): number {
 /** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'; 'p90 ttft<200ms tpot<30ms'. Throws a UnitError. */
 export function parseSlo(input: string | number): SloEntry {
   const parts = sloParts(String(input))
-  const percentile = parseSloPercentile(parts.percentile)
-  if (parts.limit !== undefined) return { ...(parts.metric && { metric: parts.metric }), percentile, limit: parseSloLimit(parts.limit) }
-  const limits = latencyMetricNames.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const]))
-  return { percentile, ...Object.fromEntries(limits) }
+  return { percentile: parseSloPercentile(parts.percentile), ...limitEntries(parts) }
+}
+
+function limitEntries(parts: ReturnType<typeof writtenParts>): SloEntry {
+  if (parts.limit !== undefined) return { ...(parts.metric && { metric: parts.metric }), limit: parseSloLimit(parts.limit) }
+  return Object.fromEntries(
+    latencyMetricNames.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const])),
+  )
+}
+
+/** The limits of a class of requests: 'ttft<300ms tpot<30ms'. Throws a UnitError; for a percentile too. */
+export function parseClassSlo(input: string | number): SloEntry {
+  const parts = writtenParts(String(input))
+  if (parts.percentile !== undefined)
+    throw new UnitError(`a class with a percentile: ${input}`, 'each class keeps the percentile of `slo` by itself: write the limits alone')
+  return limitEntries(parts)
 }
 
 /** A list of limits, one a metric, as one entry. Throws a UnitError. */
@@ -66,10 +78,10 @@ export function limitsOf(entry: SloEntry): SloLimit[] {
   })
 }
 
-/** What limits mean: one is an SLO on its metric, more are a joint one. `limits` must not be empty. */
+/** What limits mean: one is an SLO on its metric, more are a joint one, and so is one of a class. `limits` must not be empty. */
 export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorRate: number): Slo {
-  const [{ metric, limitMs }] = limits as readonly [SloLimit, ...SloLimit[]]
-  if (limits.length > 1) return { percentile, limitMs, maxErrorRate, limits }
+  const [{ metric, limitMs, requestClass }] = limits as readonly [SloLimit, ...SloLimit[]]
+  if (limits.length > 1 || requestClass !== undefined) return { percentile, limitMs, maxErrorRate, limits }
   return { percentile, limitMs, maxErrorRate, ...(metric !== 'e2e' && { metric }) }
 }
 

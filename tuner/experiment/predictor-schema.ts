@@ -124,6 +124,11 @@ const predictorKeys = z.strictObject({
     .describe(
       'command: run before the server is started, once for each set of values that stand in it: builds an engine, converts a model; what it makes is kept',
     ),
+  reconfigure: command
+    .optional()
+    .describe(
+      'command: sets values on the server while it runs, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; of those that stand nowhere else another value starts no other server',
+    ),
   cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
   readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
 })

@@ -85,7 +85,7 @@ const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', '
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'cwd'],
+  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'reconfigure', 'cwd'],
   imported: ['kind', 'protocol'],
   url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
@@ -123,13 +123,19 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
 
 function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
   const { entries, report, pathAt, around } = context
-  const { command, server, env, envNames, argFormat, files, prepare, cwd } = entries.predictor ?? {}
+  const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } = entries.predictor ?? {}
   if (isOwnPredictor(entries.kubernetes?.pod)) {
     if (prepare !== undefined)
       report(
         ['predictor', 'prepare'],
         'prepare is run on this machine, and trials are on a cluster',
         'use an init container: initContainers of kubernetes.pod',
+      )
+    if (reconfigure !== undefined)
+      report(
+        ['predictor', 'reconfigure'],
+        'reconfigure is run on this machine, and trials are on a cluster',
+        'tune its values as arguments or variables of the pod',
       )
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
@@ -144,8 +150,10 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     modelPath: modelPath!,
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
+  if (reconfigure !== undefined && server === 'triton')
+    report(['predictor', 'reconfigure'], 'Triton is told its values by its own model control', 'leave it out')
   const step = prepare && prepareStep(context, prepare)
-  const told = { env, envNames, argFormat, files: texts, prepare: step, cwd: folder ?? around.cwd }
+  const told = { env, envNames, argFormat, files: texts, prepare: step, reconfigure, cwd: folder ?? around.cwd }
   return { kind: 'command', command: started, server: preset, ...told, ...common }
 }
 
@@ -209,7 +217,7 @@ export function languageModelOf(name: string, own: OwnDevices): Decoder | undefi
 
 /** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
 export function reportTemplate({ report }: Context, problem: string): void {
-  const [, key = '', rest = problem] = /^(command|env|files|prepare|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
+  const [, key = '', rest = problem] = /^(command|env|files|prepare|reconfigure|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
   const [what = '', ...hint] = rest.split('; ')
   report(key ? ['predictor', key] : ['predictor'], key ? `predictor.${key}: ${what}` : what, hint.join('; '))
 }

@@ -1,6 +1,7 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
 import type { LengthDistribution, PromptClass, PromptSpec } from '../../profiler/prompt-spec.ts'
-import { formatShare, UnitError } from './units.ts'
+import type { Slo } from '../../profiler/types.ts'
+import { formatDuration, formatShare, UnitError } from './units.ts'
 
 const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
 
@@ -85,6 +86,7 @@ export function promptsOf(
 /** The keys of `load.payload` again. */
 export const promptEntries = (
   { recorded, classes, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
+  slo: Slo,
   lengthsPath?: string,
 ): Record<string, unknown> => ({
   ...prompts,
@@ -92,7 +94,7 @@ export const promptEntries = (
   ...(recorded
     ? { lengths: lengthsPath }
     : classes
-      ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each)])) }
+      ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each, slo)])) }
       : lengthsEntry({ inputTokens, outputTokens })),
 })
 
@@ -101,4 +103,13 @@ const lengthsEntry = ({ inputTokens, outputTokens }: Pick<PromptSpec, 'inputToke
   outputTokens: formatLengths(outputTokens),
 })
 
-const classEntry = (of: PromptClass) => ({ share: formatShare(of.share), ...lengthsEntry(of) })
+function classEntry(of: PromptClass, slo: Slo) {
+  const own = limitEntries(slo, of.name)
+  return { share: formatShare(of.share), ...lengthsEntry(of), ...(Object.keys(own).length > 0 && { slo: own }) }
+}
+
+/** The limits of a class, or of no class, as `slo` has them: latency → '300ms'. */
+export const limitEntries = ({ limits = [] }: Slo, requestClass: string | undefined): Record<string, string> =>
+  Object.fromEntries(
+    limits.filter((limit) => limit.requestClass === requestClass).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)]),
+  )

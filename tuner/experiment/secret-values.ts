@@ -65,13 +65,14 @@ class Taker {
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
   predictor(given: Predictor): Predictor {
-    const { headers, prepare, env, command, urls, ...rest } = given
+    const { headers, prepare, reconfigure, env, command, urls, ...rest } = given
     const at = ['predictor']
     return {
       ...mapFields(rest, (text, key) => this.text(text, [...at, key])),
       ...(headers && { headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)) }),
       ...this.started({ env, command }, at),
       ...(urls && { urls: urls.map((one, i) => ({ ...one, url: this.text(one.url, [...at, 'urls', i, 'url']) })) }),
+      ...(reconfigure && { reconfigure: this.words(reconfigure, [...at, 'reconfigure']) }),
       ...(prepare && { prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare }),
     }
   }

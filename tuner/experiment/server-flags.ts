@@ -145,6 +145,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'prepare'],
     what: "--command: run before it, once for each set of values that stand in it, e.g. 'python3 build.py --precision ${precision} ${prepared}' (default: nothing)",
   },
+  {
+    flags: '--reconfigure <command>',
+    group,
+    path: ['predictor', 'reconfigure'],
+    what: "--command: sets values on it while it runs, e.g. 'curl -fsS -X PUT http://${host}:${port}/limit/${limit}': of these another one needs no other start (default: nothing)",
+  },
   { flags: '--cwd <folder>', group, path: ['predictor', 'cwd'], what: '--command: its working directory (default: this one)' },
   {
     flags: '--engine <name>',

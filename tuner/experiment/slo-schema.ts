@@ -1,7 +1,7 @@
 /** The `slo` of the experiment file: a short form, an object, or a list of limits. */
 import { z } from 'zod'
 import { byMetric, latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
-import { joinedSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from './parse-slo.ts'
+import { joinedSlo, parseClassSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from './parse-slo.ts'
 import { choice, quantity, share } from './schema-parts.ts'
 import { UnitError } from './units.ts'
 
@@ -45,3 +45,12 @@ const sloList = z
 export const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList], {
   error: 'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}, or a list of {metric, limit}',
 })
+
+/** Of a class of requests. */
+export const classSlo = z.union(
+  [
+    quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
+    z.strictObject(byMetric((metric) => latencyLimit.optional().describe(`limit of ${latencyMetrics[metric].what}`))),
+  ],
+  { error: 'expected limits such as ttft<300ms tpot<30ms, or {ttft, tpot, e2e}' },
+)

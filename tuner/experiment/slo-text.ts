@@ -3,11 +3,12 @@ import { type LatencyMetric, latencyMetricNames, latencyMetrics } from '../../pr
 import { defaults } from './names.ts'
 
 /** One limit, of the metric or of the whole answer; or limits by metric, all of which a good request keeps. */
-type SloParts = { readonly percentile: string } & (
+type SloParts = { readonly percentile: string } & LimitParts
+type WrittenParts = { readonly percentile?: string } & LimitParts
+type LimitParts =
   | { readonly metric?: LatencyMetric; readonly limit: string }
   /** `limit` is there, so that these replace an SLO of one limit. */
   | (Readonly<Partial<Record<LatencyMetric, string>>> & { readonly limit: undefined })
-)
 
 /** As vLLM's and GenAI-Perf's `--goodput` call them too: e2el, request_latency, ... */
 const metricNames: Readonly<Record<string, LatencyMetric>> = Object.fromEntries(
@@ -20,17 +21,23 @@ const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b
  * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in ms: 'ttft:200 tpot:30'. Nothing is checked.
  */
 export function sloParts(text: string): SloParts {
+  const { percentile = defaults.percentile, ...parts } = writtenParts(text)
+  return { percentile, ...parts }
+}
+
+/** Without a percentile where the text says none. */
+export function writtenParts(text: string): WrittenParts {
   const named = [...text.matchAll(metric)]
   if (named.length > 1 || text.includes(':')) return jointParts(text, named)
   const [found] = named
   const rest = found === undefined ? text : text.replace(found[0], ' ')
   const { percentile, limit } = compared(rest)
   const of = found && metricNames[found[0].toLowerCase()]
-  return { ...(of && { metric: of }), percentile: percentile ?? defaults.percentile, limit }
+  return { ...(of && { metric: of }), ...(percentile !== undefined && { percentile }), limit }
 }
 
 /** A percentile may stand before all limits or in one; different ones stay side by side, for the schema to refuse. */
-function jointParts(text: string, named: readonly RegExpMatchArray[]): SloParts {
+function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenParts {
   const limits: Partial<Record<LatencyMetric, string>> = {}
   const percentiles = new Set<string>()
   const before = text
@@ -51,7 +58,7 @@ function jointParts(text: string, named: readonly RegExpMatchArray[]): SloParts 
     limits[name] = limits[name] === undefined ? limit : `${limits[name]}, ${limit}`
     if (percentile !== undefined) percentiles.add(percentile)
   }
-  return { limit: undefined, ...limits, percentile: [...percentiles].join(', ') || defaults.percentile }
+  return { limit: undefined, ...limits, ...(percentiles.size > 0 && { percentile: [...percentiles].join(', ') }) }
 }
 
 function compared(text: string): { percentile?: string; limit: string } {

@@ -9,6 +9,7 @@ import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
 import { LaunchAhead } from './launch-ahead.ts'
+import { trialSeconds } from './launch-cost.ts'
 import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
@@ -167,7 +168,8 @@ export class Search {
   #suggestion(): Suggestion | undefined {
     const { sampler, rng } = this.#parts
     const busy = [...this.#pending.values(), ...this.#doubted()].map(({ configuration }) => configuration)
-    return sampler.suggest(this.#problem(), this.#log.observations(), [...busy, ...this.#givenUp], rng)
+    const seconds = trialSeconds(this.#log, this.#parts.backend.launcher.changesRunning)
+    return sampler.suggest(this.#problem(), this.#log.observations(), [...busy, ...this.#givenUp], rng, seconds)
   }
 
   /**

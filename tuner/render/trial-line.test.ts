@@ -29,4 +29,11 @@ test('a step under several limits says each of them, and the tokens of its strea
   const stream = { ttft: of(66), tpot: of(14.2), e2e: of(900), interToken: of(20), outputTokensPerSecond: 8040 }
   const point = { ...measurement(50).points[0]!, sloMs: 142, stream }
   expect(stepLine(point, slo, 'search')).toContain('47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s')
+  // Of several classes that which is nearest to its limits.
+  const classes = { chat: { ...stream, good: 1 }, summary: { ...stream, ttft: of(900), good: 1 } }
+  const own = { ...slo, limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const] }
+  const ofClasses = { ...point, sloMs: 270, stream: { ...stream, classes } }
+  expect(stepLine(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
+    'p99 of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
+  )
 })

@@ -2,10 +2,9 @@
 import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
 import { isImported } from '../../profiler/capacity/imported-loads.ts'
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { metricText } from '../../profiler/prometheus.ts'
-import { limitsOf } from '../../profiler/slo.ts'
-import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
+import { limitsFor, limitsOf, limitTitle } from '../../profiler/slo.ts'
+import type { LoadPoint, Phase, Slo, StreamSummary } from '../../profiler/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
 import type { TuneEvent } from '../loop/events.ts'
@@ -93,12 +92,25 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
 /** ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the SLO's percentile, and the tokens of any stream. */
 function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
   if (stream === undefined || stream.e2e.requests === 0) return ''
-  const parts = slo?.limits === undefined ? [] : limitsOf(slo)
-  const words = parts.map(({ metric, limitMs }) => {
-    const ms = percentileOf(stream[metric], slo!.percentile)
-    return `${latencyMetrics[metric].title} ${significant(ms)} of ${significant(limitMs)} ms`
-  })
+  const words =
+    slo === undefined
+      ? []
+      : nearestParts(stream, slo).map(({ title, ms, limitMs }) => `${title} ${significant(ms)} of ${significant(limitMs)} ms`)
   return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`].map((each) => `, ${each}`).join('')
+}
+
+/** The parts of several limits, of classes those of the one that is nearest to its limits. */
+function nearestParts(stream: StreamSummary, slo: Slo): { readonly title: string; readonly ms: number; readonly limitMs: number }[] {
+  if (slo.limits === undefined && slo.classes === undefined) return []
+  const each = (slo.classes?.filter((name) => stream.classes?.[name]) ?? [undefined]).map((requestClass) =>
+    limitsFor(limitsOf(slo), requestClass).map(({ metric, limitMs }) => ({
+      title: limitTitle({ metric, ...(requestClass !== undefined && { requestClass }) }),
+      ms: percentileOf((requestClass === undefined ? stream : stream.classes![requestClass]!)[metric], slo.percentile),
+      limitMs,
+    })),
+  )
+  const greatest = (parts: (typeof each)[number]) => Math.max(...parts.map(({ ms, limitMs }) => ms / limitMs))
+  return each.reduce((a, b) => (greatest(b) > greatest(a) ? b : a), [])
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''

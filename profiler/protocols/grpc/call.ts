@@ -2,7 +2,7 @@ import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../generator/grpc-sender.ts'
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { TlsOptions } from '../../types.ts'
+import type { TlsOptions } from '../../tls-options.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 

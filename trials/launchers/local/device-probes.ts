@@ -83,8 +83,7 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
   let first: Metrics | undefined
   let last: Metrics | undefined
   return async () => {
-    const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
-    const now = readMetrics(await readAnswer(response.body))
+    const now = await builtinMetrics(url)
     const since = first ?? now
     const before = last ?? now
     first = since
@@ -99,6 +98,12 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
       }),
     }
   }
+}
+
+/** What a built-in predictor has counted so far. @throws where it does not answer */
+export async function builtinMetrics(url: string): Promise<Metrics> {
+  const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
+  return readMetrics(await readAnswer(response.body))
 }
 
 interface Metrics {

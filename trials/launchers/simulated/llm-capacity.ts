@@ -24,6 +24,14 @@ export interface LlmLoad {
   readonly promptCv2: number
   readonly prompts: Float64Array
   readonly outputs: Float64Array
+  /** The same of each class of requests. */
+  readonly classes: readonly (Lengths & { readonly name: string })[]
+}
+
+/** In tokens, ascending. */
+interface Lengths {
+  readonly prompts: Float64Array
+  readonly outputs: Float64Array
 }
 
 const blockTokens = 16
@@ -31,8 +39,14 @@ const blockTokens = 16
 /** @param caches whether beginnings that were seen are not computed again */
 export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
   const found = caches ? foundTokens(requests) : []
-  const prompts = Float64Array.from(requests, ({ promptTokens }, i) => promptTokens - Math.min(found[i] ?? 0, promptTokens - 1)).sort()
-  const outputs = Float64Array.from(requests, ({ outputTokens }) => outputTokens).sort()
+  const lengths = (of: (request: LlmRequest) => boolean): Lengths => {
+    const own = requests.flatMap((request, i) => (of(request) ? [{ ...request, found: found[i] ?? 0 }] : []))
+    const prompts = Float64Array.from(own, (request) => request.promptTokens - Math.min(request.found, request.promptTokens - 1))
+    return { prompts: prompts.sort(), outputs: Float64Array.from(own, ({ outputTokens }) => outputTokens).sort() }
+  }
+  const { prompts, outputs } = lengths(() => true)
+  const names = [...new Set(requests.flatMap(({ requestClass }) => requestClass ?? []))]
+  const classes = names.map((name) => ({ name, ...lengths(({ requestClass }) => requestClass === name) }))
   const mean = (of: (request: LlmRequest, i: number) => number) => requests.reduce((sum, r, i) => sum + of(r, i), 0) / requests.length
   const meanPrompt = prompts.reduce((sum, p) => sum + p, 0) / prompts.length
   const meanOutput = mean(({ outputTokens }) => outputTokens)
@@ -40,7 +54,7 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   const meanHeld = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) / meanOutput
   const meanReserved = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
-  return { meanPrompt, meanOutput, meanHeld, meanReserved, promptCv2: variance / meanPrompt ** 2, prompts, outputs }
+  return { meanPrompt, meanOutput, meanHeld, meanReserved, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
 }
 
 /**
@@ -117,11 +131,12 @@ function steady({ server: { limits, stepMs, frontMs }, load }: LlmQueueing, rate
 }
 
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
-function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<LatencyMetric, number> | undefined {
+function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Record<LatencyMetric, number> | undefined {
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
   const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs } = state
-  const { meanOutput, meanPrompt, prompts, outputs, promptCv2 } = model.load
+  const { prompts, outputs } = of
+  const { meanOutput, meanPrompt, promptCv2 } = model.load
   const z = normalQuantile(q)
   // Arrivals bunch: over an answer's time there are now more, now fewer others.
   const crowded = Math.min(places, n + z * Math.sqrt(n))
@@ -167,15 +182,20 @@ export const saturatedRps = (model: LlmQueueing): number => highest((rate) => st
  */
 export function llmCapacities(
   model: LlmQueueing,
-  { percentile, limitMs, ...slo }: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>,
+  slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits' | 'classes'>,
 ): (slowdown?: number) => PredictedCapacity {
+  const { percentile, limitMs, classes = [] } = slo
+  const apart = model.load.classes.filter(({ name }) => classes.includes(name))
+  const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
+    const latencies = llmLatencies(model, rate, percentile, of)
+    return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
+  }
   const known = new Map<number, number>()
-  /** Infinite beyond saturation. */
+  /** As the SLO counts them, of the worst class; infinite beyond saturation. */
   const countedAt = (rate: number): number => {
     let ms = known.get(rate)
     if (ms === undefined) {
-      const of = llmLatencies(model, rate, percentile)
-      ms = of === undefined ? Number.POSITIVE_INFINITY : countedMs(of, slo)
+      ms = apart.length > 0 ? Math.max(...apart.map((of) => countedOf(rate, of))) : countedOf(rate)
       known.set(rate, ms)
     }
     return ms

@@ -163,7 +163,7 @@ function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRu
       tokens: of((a) => a.tokens),
       inputTokens: of((a) => a.inputTokens),
       ...(answers.some(({ requestClass }) => requestClass !== undefined) && {
-        classes: answers.map(({ done, requestClass }) => (done ? requestClass : undefined)),
+        classes: answers.map(({ requestClass }) => requestClass),
       }),
       gapsMs: Float64Array.from(gapsMs),
     },

@@ -9,6 +9,7 @@ import type { Configuration } from '../../../search/types.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
+import { launcherContract } from '../launcher.contract.ts'
 import { createLocalLauncher } from '../local/local-launcher.ts'
 import type { CommandTemplate } from '../template.ts'
 import { createTritonLauncher, tunedConfig } from './triton-launcher.ts'
@@ -50,11 +51,20 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tune-triton-'))
   mkdirSync(join(folder, 'models', 'double', '1'), { recursive: true })
 })
+const leftovers = () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : [])
 afterEach(async () => {
   await launcher?.close?.()
-  const running = join(folder, 'running')
-  expect(existsSync(running) ? readdirSync(running) : []).toEqual([])
+  expect(leftovers()).toEqual([])
   rmSync(folder, { recursive: true })
+})
+
+launcherContract('Triton', {
+  create: () => create(),
+  good: { batchSize: 2 },
+  other: { batchSize: 4 },
+  infeasible: { configuration: { batchSize: 4, preferredBatchSize: 8 }, reason: 'crashed' },
+  leftovers,
+  abortAfterMs: [10, 150, 400],
 })
 
 const urlOf = ({ target }: Predictor) => (target.kind === 'http' ? target.url : '')

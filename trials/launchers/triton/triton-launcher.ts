@@ -6,12 +6,11 @@
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/types.ts'
-import { configurationKey } from '../../../search/space.ts'
-import type { Configuration } from '../../../search/types.ts'
-import { InfeasibleError, LaunchError, type Launcher, type Predictor, type Usage } from '../../types.ts'
+import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
 import type { TunedParameter } from '../fill.ts'
-import { NeverReadyError, untilServing } from '../readiness.ts'
+import { type KeptServer, keptServers } from '../kept-servers.ts'
+import { untilServing } from '../readiness.ts'
 import { Knobs } from '../server-files/knobs.ts'
 import { takenBy } from '../server-files/preset.ts'
 import { Enum, type ProtoValue, Text } from '../server-files/text-proto.ts'
@@ -29,87 +28,27 @@ type Json = string | number | boolean | null | readonly Json[] | { readonly [key
 type ModelConfig = { readonly [field: string]: Json | undefined }
 
 /** A server that runs, and the model's configuration as its repository has it. */
-interface Server {
-  readonly key: string
-  readonly predictor: Predictor
-  readonly url: string
-  readonly base: ModelConfig
-  alive: boolean
-}
+type Server = KeptServer<ModelConfig>
 
 /** @param inner starts the server with the model as it is */
 export const createTritonLauncher = (inner: Launcher, { template, parameters, protocol, payload }: TritonLauncherOptions): Launcher => {
   const { model } = template
-  const idle: Server[] = []
-  const reloadable = reloadableNames(template, parameters)
-  const keyOf = (configuration: Configuration) =>
-    configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !reloadable.has(name))))
-
-  const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Server> => {
-    // Those that wait hold cores and memory that the new one may need.
-    await stopAll(idle.splice(0))
-    const predictor = await inner.launch(configuration, trialNumber, signal)
-    try {
-      if (predictor.target.kind !== 'http') throw new LaunchError('Triton is tuned over HTTP', 'use protocol oip-v2')
-      const { url } = predictor.target
-      const server = {
-        key,
-        predictor,
-        url,
-        base: (await askTriton(url, `/v2/models/${encodeURIComponent(model)}/config`, signal)) as ModelConfig,
-        alive: true,
-      }
-      predictor.died?.then(() => {
-        server.alive = false
-        const at = idle.indexOf(server)
-        if (at >= 0) idle.splice(at, 1)
-      })
-      return server
-    } catch (error) {
-      await predictor.stop()
-      throw error
-    }
-  }
-
-  return {
-    name: inner.name,
-    sweep: (signal, onLeft) => inner.sweep(signal, onLeft),
-    close: async () => {
-      await stopAll(idle.splice(0))
-      await inner.close?.()
+  return keptServers<ModelConfig>(inner, {
+    names: reloadableNames(template, parameters),
+    done: 'its model reloaded',
+    // A refused reload leaves the server as it was.
+    keepsRefused: true,
+    begin: async (_predictor, url, signal) =>
+      (await askTriton(url, `/v2/models/${encodeURIComponent(model)}/config`, signal)) as ModelConfig,
+    change: async (server, configuration, signal) => {
+      const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
+      await reload(server, tritonTuning(new Knobs(configuration), gpu), model, signal)
+      const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
+      const target = await untilServing({ protocol, url: server.url, model, payload }, timeoutMs, signal)
+      const before = await executions(server.url, model, signal)
+      return { target, realisedBatch: async () => batchSince(before, await executions(server.url, model, AbortSignal.timeout(2_000))) }
     },
-    launch: async (configuration, trialNumber, signal) => {
-      signal.throwIfAborted()
-      const key = keyOf(configuration)
-      const at = idle.findIndex((server) => server.key === key)
-      const kept = at >= 0
-      const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)
-      const startedMs = performance.now()
-      try {
-        const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
-        await reload(server, tritonTuning(new Knobs(configuration), gpu), model, signal)
-        const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-        const target = await untilServing({ protocol, url: server.url, model, payload }, timeoutMs, signal)
-        const before = await executions(server.url, model, signal)
-        if (kept) server.predictor.restartUsage?.()
-        const reloadSeconds = (performance.now() - startedMs) / 1000
-        return trialOf({ ...server.predictor, target }, kept ? reloadSeconds : undefined, {
-          realisedBatch: async () => batchSince(before, await executions(server.url, model, AbortSignal.timeout(2_000))),
-          stop: async () => {
-            if (server.alive) idle.push(server)
-            else await server.predictor.stop()
-          },
-        })
-      } catch (error) {
-        // A refused reload leaves the server as it was: the next trial may use it. A server that no longer answers is of no use.
-        if (error instanceof InfeasibleError && server.alive) idle.push(server)
-        else await server.predictor.stop()
-        signal.throwIfAborted()
-        if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
-        throw error
-      }
-    },
-  }
+  })
 }
 
 /** Tuned names that reach the server through its model control alone: no argument, and no placeholder of the template. */
@@ -126,39 +65,13 @@ const reloadableNames = (template: CommandTemplate, parameters: readonly TunedPa
   )
 }
 
-const stopAll = async (servers: readonly Server[]): Promise<void> =>
-  void (await Promise.all(servers.map(({ predictor }) => predictor.stop())))
-
-/** One trial's view of a server that outlives it. */
-const trialOf = (
-  predictor: Predictor,
-  reloadSeconds: number | undefined,
-  { realisedBatch, stop }: { realisedBatch(): Promise<number | undefined>; stop(): Promise<void> },
-): Predictor => {
-  let stopped: Promise<void> | undefined
-  return {
-    ...predictor,
-    ...(reloadSeconds !== undefined && { prepared: undefined }),
-    isolation: `${predictor.isolation}${reloadSeconds === undefined ? '' : '; the server of the trial before, its model reloaded'}`,
-    usage: async (): Promise<Usage> => ({
-      ...(await predictor.usage()),
-      ...(reloadSeconds !== undefined && { launchSeconds: reloadSeconds, prepareSeconds: undefined }),
-      realisedBatch: await realisedBatch(),
-    }),
-    stop: () => {
-      stopped ??= stop()
-      return stopped
-    },
-  }
-}
-
 /**
  * Loads the model with its repository's configuration and the tuned values over it.
  * @throws InfeasibleError with the server's own words when it does not fit or the server does not take it, LaunchError without model control
  */
-const reload = async ({ url, base, predictor }: Server, tuning: TritonTuning, model: string, signal: AbortSignal): Promise<void> => {
+const reload = async ({ url, known, predictor }: Server, tuning: TritonTuning, model: string, signal: AbortSignal): Promise<void> => {
   const path = `/v2/repository/models/${encodeURIComponent(model)}/load`
-  const body = { parameters: { config: JSON.stringify(tunedConfig(base, tuning)) } }
+  const body = { parameters: { config: JSON.stringify(tunedConfig(known, tuning)) } }
   try {
     await askTriton(url, path, signal, body)
   } catch (error) {

@@ -8,6 +8,7 @@ import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/de
 import { findMigProfile } from '../../devices/mig.ts'
 import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
 import { machineNowMs } from '../machine-clock.ts'
+import { Neighbours } from './neighbours.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)
@@ -26,6 +27,7 @@ export function createEngine(options: EngineOptions): Engine {
   })
   const device = new EmulatedDevice()
   let sleeper: Sleeper | undefined
+  let neighbours: Neighbours | undefined
   const availableMiB = mig?.memoryMiB ?? (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
   const held = mig ? `a ${gpu.name} slice ${mig.name}` : `${options.gpuMemoryPercent} % of a ${gpu.name}`
   // Every instance holds its own context, weights and buffers.
@@ -58,18 +60,22 @@ export function createEngine(options: EngineOptions): Engine {
       memoryMiB = allocate(Math.max(1, options.warmUpBatch))
       latencyOf(options.batchSize)
       sleeper = new Sleeper()
+      if (options.neighbours !== undefined && options.gpuSharing === 'mps')
+        neighbours = new Neighbours(options.neighbours, options.gpuMemoryPercent / 100)
       return { ...tensors, versions: { emulated: '1' }, memoryMiB }
     },
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const end = device.occupy(sentAtMs, latencyOf(batch))
+      const durationMs = latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1)
+      const end = device.occupy(sentAtMs, durationMs)
+      neighbours?.tell(sentAtMs, durationMs)
       const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
       sleeper?.sleepUntil(end)
       return outputs
     },
     utilization: () => ({ busyMs: device.busyMs, memoryMiB }),
-    close: async () => undefined,
+    close: async () => neighbours?.close(),
   }
 }
 

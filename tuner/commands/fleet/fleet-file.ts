@@ -1,18 +1,25 @@
 /** What a fleet file says: models with their traffic and what was measured of them, and the GPUs to be had. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
+import type { Slo } from '../../../profiler/types.ts'
+import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
+import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
-import { findGpu } from '../../../trials/devices/catalogue.ts'
+import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { duration, share } from '../../experiment/schema-parts.ts'
+import { writtenSlo } from '../../experiment/parse-slo.ts'
+import { share } from '../../experiment/schema-parts.ts'
+import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
+import { classesSchema, type LlmEntry, llmSchema } from './request-sizes.ts'
 import { type TodayEntry, todaySchema } from './today.ts'
 
 const positive = z.number().positive()
@@ -56,36 +63,75 @@ const gpu = z.strictObject({
   price: positive.optional(),
   count: z.number().int().min(0).optional(),
   mig: z.boolean().default(true),
+  mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)
+/** A time that whole answers keep, or limits on parts of a stream. */
+const sloOrLimit = z.union([z.string(), z.number()]).transform((value, context): Slo => {
+  try {
+    return writtenSlo(String(value), maxErrorRate)
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
+    return z.NEVER
+  }
+})
+/** Of an SLO where nothing is said, as of experiments. */
+const maxErrorRate = 0.001
+
+const isPlain = ({ metric, limits, percentile }: Slo): boolean => metric === undefined && limits === undefined && percentile === 0.99
+
+/** What the built-in predictor serves on a GPU. */
+const builtin = read('a model of the built-in predictor', (text) => {
+  const { kind, name } = architectureOf(String(text))
+  if (kind === 'decoder') throw new Error(`${name} generates text, and is not measured beside others`)
+  return String(text)
+})
+
 const model = z
   .strictObject({
     experiment: z.string().min(1).optional(),
     table: z.string().min(1).optional(),
+    classes: classesSchema(gpuName).optional(),
+    llm: llmSchema.optional(),
     gpu: gpuName.optional(),
-    slo: duration.optional(),
+    slo: sloOrLimit.optional(),
     image: withoutSecret.optional(),
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
+    builtin: builtin.optional(),
     spare: spare.optional(),
     demand,
   })
-  .superRefine(({ experiment, table }, context) => {
-    if ((experiment === undefined) === (table === undefined))
-      context.addIssue({ code: 'custom', message: 'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)' })
+  .superRefine(({ experiment, table, classes, llm, slo }, context) => {
+    if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
+      context.addIssue({
+        code: 'custom',
+        message:
+          'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
+      })
+    if (llm !== undefined && slo === undefined)
+      context.addIssue({ code: 'custom', path: ['slo'], message: "is needed by llm:, as in 'p90 tpot<80ms'" })
+    if (llm === undefined && slo !== undefined && !isPlain(slo))
+      context.addIssue({
+        code: 'custom',
+        path: ['slo'],
+        message: 'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
+      })
   })
 const fleet = z
   .strictObject({
     gpus: z.record(
       z.string(),
-      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, perNode: 1 }),
+      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, mps: false, perNode: 1 }),
     ),
     models: z.record(z.string(), model),
     spare: spare.default(0),
     apart: z.array(z.array(z.string()).min(2)).default([]),
+    pairs: z.string().min(1).optional(),
     headroom: share.default(0),
     today: todaySchema(gpuName).optional(),
     timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
@@ -108,6 +154,10 @@ export interface FleetModelEntry {
   readonly experiment?: string
   /** Path of a table. */
   readonly table?: string
+  /** Measured by themselves, each as a model of its own. */
+  readonly classes?: readonly (Pick<FleetModelEntry, 'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'> & { readonly share: number })[]
+  /** Estimated. */
+  readonly llm?: { readonly entry: LlmEntry; readonly slo: Slo }
   /** What a table's rows were measured on, where they do not say. */
   readonly gpu?: string
   readonly sloMs?: number
@@ -117,13 +167,19 @@ export interface FleetModelEntry {
   readonly port?: number
   readonly health?: string
   readonly modelUri?: string
+  /** What the built-in predictor serves in its place, where pairs are measured. */
+  readonly builtin?: string
 }
 
 export interface FleetFile {
+  /** Where it stands: paths in it are relative to that. */
+  readonly folder: string
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
   readonly rules: Rules
+  /** Slowdowns under MPS that are known, and where they stand. */
+  readonly pairs?: { readonly path: string; readonly measured: readonly MeasuredSlowdown[] }
   /** Of its hours. */
   readonly timezone: string
   /** What runs now, by model. */
@@ -137,15 +193,20 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
   const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, ...deployed }]): FleetModelEntry => {
-      const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, ...deployed }]): FleetModelEntry => {
+      const source = sourceOf(path, kinds)
       return {
         name,
-        experiment,
         ...deployed,
-        ...(table !== undefined && { table: resolve(dirname(path), table) }),
-        ...(measuredOn !== undefined && { gpu: measuredOn }),
-        ...(slo !== undefined && { sloMs: slo }),
+        ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
+        ...(classes && {
+          classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({
+            name: of,
+            share,
+            ...source({ ...entry, slo: entry.slo ?? slo?.limitMs }),
+          })),
+        }),
+        ...(llm && { llm: { entry: llm, slo: slo! } }),
         demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
       }
     },
@@ -158,19 +219,47 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
-  const rules = { spared: new Set(spared), apart: given.apart }
+  const pairs = given.pairs === undefined ? undefined : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
+  const rules = { spared: new Set(spared), apart: given.apart, ...(pairs && { slows: interferenceOf(pairs.measured) }) }
   return {
+    folder: dirname(path),
     kinds,
     models,
     rules,
     headroom: given.headroom,
     timezone: given.timezone,
+    ...(pairs && { pairs }),
     ...(given.today && { today: given.today }),
     perNode: (kind) => sizes.get(kind) ?? 1,
   }
 }
 
-function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
+const pairsAt = (path: string, shown: string) => ({
+  path,
+  measured: readPairs(givenText(path, 'the measured pairs', '--file', 'data'), shown),
+})
+
+interface GivenSource {
+  readonly table?: string
+  readonly experiment?: string
+  readonly gpu?: Gpu
+  readonly slo?: number
+}
+
+/** What was measured of a model or a class, and on what where its table does not say. */
+const sourceOf =
+  (path: string, kinds: readonly GpuKind[]) =>
+  ({ table, experiment, gpu: on, slo }: GivenSource) => {
+    const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+    return {
+      ...(experiment !== undefined && { experiment }),
+      ...(table !== undefined && { table: resolve(dirname(path), table) }),
+      ...(measuredOn !== undefined && { gpu: measuredOn }),
+      ...(slo !== undefined && { sloMs: slo }),
+    }
+  }
+
+function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
   try {
     const found = findGpu(name)
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
@@ -181,6 +270,7 @@ function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path
       pricePerHour,
       ...(count !== undefined && { count }),
       partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
+      ...(mps && { mps: { memoryMiB: usableMemoryMiB(found) } }),
     }
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error

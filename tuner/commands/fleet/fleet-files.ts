@@ -2,8 +2,9 @@
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
-import { whole } from '../../../reports/fleet/packing.ts'
+import { type FleetModel, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
+import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
@@ -53,7 +54,7 @@ export async function fleetFiles(
       for (const { name, text } of written)
         files.push({
           path: join(folder, written.length === 1 ? `${serving.name}.yaml` : name),
-          text: `${routing(placement, placements)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
+          text: `${routing(placement, placements, source.buckets)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
         })
     } catch (error) {
       if (!(error instanceof SpecError)) throw error
@@ -66,24 +67,37 @@ export async function fleetFiles(
 
 function servingOf(
   entry: FleetModelEntry,
-  { reopened }: ModelSource,
+  source: ModelSource,
   { segment }: Placement,
   name: string,
   headroom: number,
   placed: Placed,
   gpusOfNode: number,
 ): Serving {
-  const { image, port, health, modelUri, sloMs } = entry
+  const { image, port, health, modelUri, classes, llm } = entry
   if (segment.gpus > gpusOfNode)
     throw new SpecError(
       `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,
       `say how many it has: gpus: {${segment.gpu}: {perNode: ${segment.gpus}}}`,
     )
+  if (llm)
+    throw new SpecError(
+      'its rates are estimated and nothing was measured',
+      'measure it: tune --model ... on the GPUs of the plan, and give the experiments as classes:',
+    )
+  const measured = classes?.find(({ name: of }) => of === segment.startedAs) ?? entry
+  const { reopened } = source.byClass?.get(measured.name) ?? source
+  if (segment.share !== undefined)
+    throw new SpecError(
+      `shares of a GPU's threads are given by its MPS daemon: a pod cannot ask for ${segment.slice}`,
+      `start its servers with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=${Math.round(segment.share * 100)} and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=${segment.memoryMiB}M`,
+    )
   if (reopened === undefined) {
     if (image === undefined) throw new SpecError('a table does not say what serves', 'name its image: in the fleet file')
+    const { sloMs, table } = measured
     if (sloMs === undefined) throw new SpecError('nothing says what would prove it', 'give its slo: in the fleet file')
     const given = { image, port: port ?? defaultPort, health: health ?? defaultHealth }
-    return tableServing({ name, model: entry.name, table: basename(entry.table!), segment, headroom, sloMs, placed }, given)
+    return tableServing({ name, model: entry.name, table: basename(table!), segment, headroom, sloMs, placed }, given)
   }
   const { experiment, recommendation, trials } = reopened
   const candidate = candidatesOf(recommendation).find(({ trial }) => trial === segment.trial)!
@@ -103,7 +117,8 @@ function servingOf(
 const [defaultPort, defaultHealth] = [8000, '/v2/health/ready']
 
 /** What a gateway before several deployments of one model needs to know. */
-function routing({ model, share, segment }: Placement, all: readonly Placement[]): string {
+function routing({ model, share, segment }: Placement, all: readonly Placement[], buckets: FleetModel['buckets']): string {
+  if (segment.routed) return routingComment(model, segment, buckets)
   const others = all.filter((placement) => placement.model === model && placement.segment !== segment)
   return others.length === 0 ? '' : `# Of the requests of ${model} these replicas are to get ${percent(share)}: weigh their Service so.\n`
 }

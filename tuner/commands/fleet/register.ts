@@ -6,12 +6,16 @@ import type { FleetFlags } from './run.ts'
 export function registerFleet(program: Command): void {
   program
     .command('fleet')
-    .description('which GPUs, cut into which MIG slices, serve several models at the least money')
+    .description('which GPUs, cut by MIG or shared by MPS, serve several models at the least money')
     .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
     .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
     .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
+    .option(
+      '--measure-pairs <file>',
+      'measure what models on one GPU under MPS do to one another, where the packing rests on it; adds to a CSV',
+    )
     .option('--json', 'print JSON')
     .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
     .addHelpText(
@@ -19,10 +23,12 @@ export function registerFleet(program: Command): void {
       `
 A fleet file:
   gpus:
-    A100-80GB: {count: 8}                # count, price and mig: false are optional
+    A100-80GB: {count: 8}                # count, price, mig: false and mps: true are optional
+    L4:
   models:
     bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}
     resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}
+    chat: {llm: {model: llama-3.1-8b, lengths: requests.csv}, slo: 'p90 tpot<80ms', demand: 20}
 
 Examples:
   tune fleet -f fleet.yaml

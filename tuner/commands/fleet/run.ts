@@ -1,12 +1,16 @@
-/** `tune fleet`: a packing of several models onto GPUs. Runs nothing. */
+/** `tune fleet`: a packing of several models onto GPUs. Runs nothing but what `--measure-pairs` has measured. */
 import { existsSync, readdirSync } from 'node:fs'
-import { extname, join, sep } from 'node:path'
+import { extname, join, resolve, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
+import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
+import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
+import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
+import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
@@ -15,8 +19,10 @@ import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import type { SpecTargetName } from '../../../reports/specs/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
 import { sayInPassing } from '../../render/passing-line.ts'
+import { interruptible } from '../../signals.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
@@ -31,6 +37,7 @@ export interface FleetFlags {
   readonly out?: string
   readonly target?: string
   readonly json?: boolean
+  readonly measurePairs?: string
   readonly db: string
 }
 
@@ -44,29 +51,38 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const target = oneOf(flags.target ?? 'kubernetes', clusterTargets, '--target')
   if (flags.target !== undefined && folder === undefined)
     throw new UserError('--target says how deployments are written, and none are', 'name a folder: --out fleet', exitCodes.usage)
+  mustBeWritable({ '--measure-pairs': flags.measurePairs })
   if (folder === undefined) mustBeWritable({ '--out': flags.out })
   else mustTakeFiles('--out', folder)
   const file = readFleetFile(flags.file, await loadPriceBook(flags.prices))
   const models: (FleetModel & { readonly demand: Demand; readonly entry: FleetModelEntry; readonly source: ModelSource })[] = []
   for (const entry of file.models) {
-    const source = await openSource(entry, flags.db)
-    models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
+    const source = await openSource(entry, flags.db, file)
+    const { reopened: _, byClass: __, ...known } = source
+    models.push({ ...known, name: entry.name, demand: entry.demand, entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
-  const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
+  const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
+  const plan = flags.measurePairs === undefined ? await packed(file.rules) : await packedAsMeasured(flags.measurePairs, file, packed)
+  if (plan === 'interrupted') return exitCodes.interrupted
   const migration = file.today && migrationTo(plan, file, models)
-  const names = models.map(({ name }) => name)
-  const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db), seconds * sensitivityShare, (what) =>
-    sayInPassing(`what if: ${what}`),
+  const sensitivity = await sensitivityOf(
+    plan,
+    models,
+    file.kinds,
+    loosenedOf(models, flags.db, file),
+    seconds * sensitivityShare,
+    (what) => sayInPassing(`what if: ${what}`),
   )
   sayInPassing('')
   const found: Found = {
     plan,
+    models,
     sensitivity,
     ...(migration && { migration }),
     blocks: (pictured) => [
-      ...fleetBlocks(plan, names, file.headroom, pictured),
+      ...fleetBlocks(plan, models, file.headroom, pictured),
       ...sensitivityBlocks(sensitivity, plan),
       ...(migration ? migrationBlocks(migration) : []),
     ],
@@ -81,18 +97,66 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   return exitCodes.ok
 }
 
+/** Seconds of each load: some hundred batches. */
+const pairSeconds = 5
+
+/** Packed with the pairs that are in the file; those that this packing rests on are measured and added, and it is packed once more. */
+async function packedAsMeasured(
+  path: string,
+  file: FleetFile,
+  packed: (rules: Rules) => Promise<FleetPlan>,
+): Promise<FleetPlan | 'interrupted'> {
+  const textOf = () => (existsSync(path) ? givenText(path, 'the measured pairs', '--measure-pairs', 'data') : undefined)
+  const text = textOf()
+  withPairs(text, path, []) // What cannot be added to is told before anything is measured.
+  const own = file.pairs === undefined || file.pairs.path === resolve(path) ? [] : file.pairs.measured
+  const known = [...own, ...(text === undefined ? [] : readPairs(text, path))]
+  const knowing = (pairs: readonly MeasuredSlowdown[]): Rules => ({
+    ...file.rules,
+    ...(pairs.length > 0 && { slows: interferenceOf(pairs) }),
+  })
+  const plan = await packed(knowing(known))
+  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  try {
+    const { measurePairs } = await import('./measure-pairs.ts')
+    const keep = async (pairs: readonly MeasuredPair[]) => {
+      sayInPassing('')
+      await writeAtomically(path, withPairs(textOf(), path, pairs))
+      for (const pair of pairs) process.stderr.write(`${pairSaid(pair)}\n`)
+    }
+    const found = await measurePairs({ atPeaks: plan.atPeaks, models: file.models, seconds: pairSeconds, signal, say: sayInPassing, keep })
+    if (found.length > 0) return packed(knowing([...known, ...found]))
+    process.stderr.write('nothing to measure: no models share a GPU by MPS here whose slowdown is not known\n')
+    return plan
+  } catch (error) {
+    if (signal.aborted) return 'interrupted'
+    throw error
+  } finally {
+    sayInPassing('')
+    dispose()
+  }
+}
+
+const pairSaid = ({ kind, model, others, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
+  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: a batch takes ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
+
 /** Of the solver's time, for what would be otherwise, beside it. */
 const sensitivityShare = 0.25
 
 /** Its measurements read again; a model that nothing limits, or that a longer limit lets serve nothing either, tells nothing. */
-function loosenedOf(models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[], db: string): LoosenedOf {
+function loosenedOf(
+  models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[],
+  db: string,
+  file: FleetFile,
+): LoosenedOf {
   return async (name, factor) => {
     const { entry, source } = models.find((model) => model.entry.name === name)!
     const slo = source.reopened?.experiment.slo
     // Limits on parts of a stream are not one time.
+    if (entry.classes || entry.llm) return undefined
     const sloMs = slo?.metric === undefined && slo?.limits === undefined ? (entry.sloMs ?? slo?.limitMs) : undefined
     if (sloMs === undefined) return undefined
-    return (await openSource({ ...entry, sloMs: sloMs * factor }, db)).segments
+    return (await openSource({ ...entry, sloMs: sloMs * factor }, db, file)).segments
   }
 }
 
@@ -115,6 +179,7 @@ function migrationTo(
 
 interface Found {
   readonly plan: FleetPlan
+  readonly models: readonly FleetModel[]
   readonly sensitivity: Sensitivity
   readonly migration?: Migration
   /** @param pictured with every GPU drawn */
@@ -140,5 +205,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, sensitivity, migration }) => fleetJson(plan, sensitivity, migration),
+  '.json': ({ plan, models, sensitivity, migration }) => fleetJson(plan, models, sensitivity, migration),
 }

@@ -8,9 +8,10 @@ import {
   type ProfileOptions,
   protocolNames,
   protocolTable,
-  type TlsOptions,
 } from '../../../profiler/index.ts'
+import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
+import type { TlsOptions } from '../../../profiler/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
@@ -19,6 +20,7 @@ import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { defaults } from '../../experiment/names.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind, wholeType } from '../../experiment/payload-settings.ts'
+import { parseLengths, promptsOf } from '../../experiment/prompt-settings.ts'
 import { withVariables } from '../../experiment/secret-values.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
@@ -30,12 +32,15 @@ export interface ProfileFlags {
   readonly protocol?: string
   readonly errorRate: string
   readonly rate?: string
+  readonly concurrency?: string
   readonly arrivals: string
   readonly duration: string
   readonly effort: string
   readonly connections?: string
   readonly payload?: string
   readonly items?: string
+  readonly inputTokens?: string
+  readonly outputTokens?: string
   readonly template?: string
   /** Other names of `template`, `payload` and `insecureSkipVerify`. */
   readonly body?: string
@@ -104,12 +109,14 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const plain = tls && noCertificate(url)
   if (plain !== undefined)
     problems.push({ where: flags.ca !== undefined ? '--ca' : flags.cert !== undefined ? '--cert' : '--insecure-skip-verify', ...plain })
-  const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
+  const prompts = read('input-tokens', () => readPrompts(flags))
+  const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order, prompts))
+  const loads = read(flags.concurrency === undefined ? 'rate' : 'concurrency', () => readLoads(flags))
   const options = {
     url,
     model: flags.model,
     protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
-    rateRps: flags.rate === undefined ? undefined : read('rate', () => parseRateRps(flags.rate!)),
+    ...loads,
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
     effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
@@ -134,17 +141,40 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   }
 }
 
+/** One rate is looked at in detail; several, and sizes of closed loops, are a sweep. */
+function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'rateRps' | 'sweep'> {
+  if (concurrency !== undefined) {
+    if (rate !== undefined) throw new Error('a closed loop beside --rate, which is open load: keep one of the two')
+    return { sweep: concurrency.split(',').map((text) => ({ connections: parseCount(text.trim(), 1) })) }
+  }
+  if (rate === undefined) return {}
+  const rates = rate.split(',').map((text) => parseRateRps(text.trim()))
+  return rates.length > 1 ? { sweep: rates.map((rateRps) => ({ rateRps })) } : { rateRps: rates[0] }
+}
+
+/** Lengths of prompts and answers; the usual ones where one of the two is not said. */
+function readPrompts({ inputTokens, outputTokens, payload }: ProfileFlags): PromptSpec | undefined {
+  const prompts = promptsOf({
+    ...(inputTokens !== undefined && { inputTokens: parseLengths(inputTokens) }),
+    ...(outputTokens !== undefined && { outputTokens: parseLengths(outputTokens) }),
+  })
+  if (prompts !== undefined && payload !== undefined) throw new Error('lengths of prompts beside a file of them: keep one of the two')
+  return prompts
+}
+
 function readPayload(
   { payload, items: asked, protocol, contentType }: ProfileFlags,
   seed: number,
   order: PayloadOrder | undefined,
+  prompts: PromptSpec | undefined,
 ): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
   const known = protocolNames.find((name) => name === protocol)
   const streams = known !== undefined && protocolTable[known].streams
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (payload === undefined) return { kind: 'generated', count: streams ? defaults.promptCount : defaults.payloadCount, ...common }
+  const made = prompts !== undefined || streams ? defaults.promptCount : defaults.payloadCount
+  if (payload === undefined) return { kind: 'generated', count: made, ...(prompts && { prompts }), ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)

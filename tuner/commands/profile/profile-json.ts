@@ -7,6 +7,7 @@ import { csv } from '../../../reports/report/csv.ts'
 import { type Block, heading, list, paragraph, table } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { curvePoints, loadPoints } from './profile-text.ts'
+import { streamColumns, sweepTable } from './sweep-table.ts'
 
 /** Version 1. Figures that there are none of are null: the percentile without an answer, the end that nothing bounds (`bound` says which capacity has none). */
 export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
@@ -14,6 +15,8 @@ export const profileJson = (profile: Profile): string => `${JSON.stringify({ sch
 export function profileCsv(profile: Profile): string {
   const header =
     'load,connections,offered_rps,achieved_rps,goodput_rps,requests,errors,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,slo_ms,slo_low_ms,slo_high_ms,seconds,cut,generator_saturated,lateness_p99_ms'
+  const points = loadPoints(profile)
+  const more = points.some(({ stream }) => stream !== undefined) ? streamColumns : []
   const row = (p: LoadPoint) => [
     p.load.kind,
     p.load.kind === 'closed' ? p.load.connections : undefined,
@@ -33,8 +36,9 @@ export function profileCsv(profile: Profile): string {
     p.cut ?? false,
     p.generatorSaturated,
     p.latenessP99Ms,
+    ...more.map(([, of]) => of(p)),
   ]
-  return csv(header.split(','), loadPoints(profile).map(row))
+  return csv([...header.split(','), ...more.map(([name]) => name)], points.map(row))
 }
 
 export async function profileHtml(profile: Profile, at: Date): Promise<string> {
@@ -69,6 +73,10 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
     )
     if (steady.histogram.length > 0 && !slo.limits)
       blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
+  }
+  if (profile.sweep !== undefined) {
+    const { head, rows } = sweepTable(profile.sweep, slo)
+    blocks.push(heading(2, 'Loads'), ...table(head, rows, []))
   }
   if (measurement !== undefined) {
     const rows = loadPoints(profile).map((p) => [

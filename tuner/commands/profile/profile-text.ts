@@ -4,6 +4,7 @@ import { type StreamLatency, streamLatencies, streamLatencyNames } from '../../.
 import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
 import { table, wrap } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
+import { sweepTable } from './sweep-table.ts'
 
 export function profileLines(profile: Profile, style: Style, columns: number): string[] {
   const { verdict, summary, measurement, steady } = profile
@@ -18,6 +19,10 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
     const saturated = saturationRps > 0 ? `saturated at ${significant(saturationRps)} req/s; ` : ''
     lines.push(`  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`)
   }
+  if (profile.sweep !== undefined) {
+    const { head, rows } = sweepTable(profile.sweep, profile.slo)
+    lines.push('', ...table([head, ...rows].map(([first, ...rest]) => [`  ${first}`, ...rest])))
+  }
   if (steady !== undefined) lines.push('', ...steadyLines(steady, profile, style), ...streamLines(steady.point, profile.slo), '')
   // Parts of several limits are no latencies.
   if (steady !== undefined && !profile.slo.limits) lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
@@ -31,7 +36,8 @@ const note = (caveat: string, style: Style, columns: number): string[] =>
   wrap(`note: ${caveat}`, columns).map((line) => line.replace(/^note:/, paint('note:', 'yellow', style)))
 
 /** Every load point, in the order of time. */
-export const loadPoints = ({ measurement, below, steady }: Profile): LoadPoint[] => [
+export const loadPoints = ({ measurement, below, steady, sweep }: Profile): LoadPoint[] => [
+  ...(sweep ?? []),
   ...(measurement?.points ?? []),
   ...(below ?? []),
   ...(steady === undefined ? [] : [steady.point]),

@@ -16,13 +16,17 @@ export function registerProfile(program: Command): void {
     .option('--model <name>', 'model it serves', 'model')
     .option('--protocol <name>', `${protocolNames.join(', ')} (default: asks the server)`)
     .option('--error-rate <share>', 'highest tolerated share of failed requests', '0.1%')
-    .option('--rate <rate>', 'test only this rate, e.g. 200rps (default: search for the capacity)')
+    .option(
+      '--rate <rate>',
+      'test only this rate, e.g. 200rps, or several one after the other: 1rps,2rps,4rps (default: search for the capacity)',
+    )
+    .option('--concurrency <numbers>', 'closed loops of so many requests at a time, one after the other, e.g. 1,2,4,8,16')
     .option(
       '--arrivals <kind>',
       'of the steady window: poisson, constant, gamma:CV, on-off:ON/OFF (e.g. on-off:1s/4s), or trace:FILE',
       'poisson',
     )
-    .option('--duration <time>', 'length of the steady window', '10s')
+    .option('--duration <time>', 'length of the steady window, and of each load of a sweep', '10s')
     .option('--effort <name>', 'of the search: quick (3 s), standard (12 s) or thorough (90 s)', 'standard')
     .option('--connections <n>', 'most connections of the open loads (default: 512)')
     .option(
@@ -30,6 +34,8 @@ export function registerProfile(program: Command): void {
       'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: made from what the server says of the model)',
     )
     .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
+    .option('--input-tokens <length>', 'openai: of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)')
+    .option('--output-tokens <length>', 'openai: of an answer, likewise (default: lognormal:160,0.7)')
     .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
     .option('--body <json>', 'another name of --template')
     .option(
@@ -57,8 +63,9 @@ export function registerProfile(program: Command): void {
 Examples:
   tune profile --url http://127.0.0.1:8000 --model bert --slo 50ms
   tune profile --url http://127.0.0.1:8000 --model bert --slo 'p95<80ms' --rate 200rps --duration 60s --json
+  tune profile --url http://127.0.0.1:8000 --model llama --slo 'p90 ttft<500ms tpot<40ms' --concurrency 1,2,4,8,16
 
-Exit codes: 0 the SLO is met; 1 failure; 2 usage; 3 the SLO cannot be met, or is not at --rate; 130 interrupted.`,
+Exit codes: 0 the SLO is met; 1 failure; 2 usage; 3 the SLO cannot be met, or is not at --rate, or at no load of a sweep; 130 interrupted.`,
     )
     .action(async (flags: ProfileFlags) => {
       const { profile } = await import('./run.ts')

@@ -29,6 +29,7 @@ export function registerSpec(program: Command): void {
     .option('--prometheus <url>', 'where KEDA asks for the request rate')
     .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
     .option('--import-path <module:app>', 'ray: the application')
+    .option('--gpus-per-node <n>', 'lws: GPUs of a node, over several of which one replica is spread (default: 8)')
     .option('--rps <rate>', 'demand to size the replicas for, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'leaves out model variants of less quality')

@@ -37,6 +37,7 @@ export interface SpecFlags extends ReopenFlags {
   readonly namespace?: string
   readonly tritonBackend?: string
   readonly importPath?: string
+  readonly gpusPerNode?: string
   readonly minReplicas?: string
   readonly maxReplicas?: string
 }
@@ -81,7 +82,8 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const serving = withOwnPod(experiment, made)
   if (flags.patch !== undefined) return patch(serving, flags.patch, manifest!, flags)
   const { prometheus, importPath, tritonBackend: backend } = flags
-  const files = await renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })
+  const gpusPerNode = count(flags.gpusPerNode)
+  const files = await renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend, gpusPerNode })
   if (flags.out === undefined) {
     process.stdout.write(files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n'))
     return exitCodes.ok

@@ -26,7 +26,7 @@ type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unkno
 export function deployedOf(reopened: Reopened, flags: WatchFlags, before: number | undefined): Deployed {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
-  if (limitsOf(slo).length > 1)
+  if (limitsOf(slo).length > 1 || slo.classes !== undefined)
     throw new UserError(
       `tune watch follows one latency, and ${sloText(slo)} bounds several`,
       'watch an experiment with a single limit',

@@ -14,6 +14,7 @@ import { protocolNames, protocolTable } from '../../../profiler/protocols/protoc
 import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
+import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { importTrials } from '../../../reports/imports/imported-trials.ts'
 import { recommend } from '../../../reports/recommendation/recommend.ts'
@@ -34,6 +35,7 @@ import { readMooncake } from '../../experiment/mooncake.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { commandLine } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
+import { fleetSeeds } from './fleet-seeds.ts'
 import { ends, fields, frame, frameKind, grpcMessage, speaking } from './frames.ts'
 import { storeOfValues } from './store-values.ts'
 
@@ -299,19 +301,19 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     read: (_, file) => readLengths(file, 'input'),
   },
   'fleet-files': {
-    seeds: [
-      `gpus:\n  A100-80GB: {count: 8}\n  L4:\nmodels:\n  bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}\n  resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}\nheadroom: 10%\nspare: 1\napart: [[bert, resnet50]]\n`,
-      `gpus: {A100-80GB: {perNode: 4}}\nmodels:\n  bert: {table: bert.csv, slo: 200ms, demand: 20, image: 'x:1', port: 9000, health: /h}\ntimezone: Europe/Berlin\ntoday:\n  bert: [{gpu: A100-80GB, slice: 2g.20gb, replicas: 3, rate: 60}, {gpu: T4, gpus: 2, replicas: 1}]\n`,
-    ],
+    seeds: fleetSeeds.files,
     names: /input/,
     read: (_, file) => readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
   },
   'fleet-tables': {
-    seeds: [
-      'gpu,slice,throughputRps,latencyMs,batch\nA100-80GB,1g.10gb,120.5,40,8\nA100-80GB,whole,900,25,16\nA100-80GB,3,400,infeasible,4\n',
-    ],
+    seeds: fleetSeeds.tables,
     names: /input/,
     read: (input) => readSegments(text(input), 'input', undefined, 50),
+  },
+  'measured-pairs': {
+    seeds: fleetSeeds.pairs,
+    names: /input/,
+    read: (input) => readPairs(text(input), 'input'),
   },
   recommendations: {
     seeds: [JSON.stringify(documentOf(recommend(sampleInput)))],

@@ -1,7 +1,6 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
 
-import { latencyMetrics } from '../../../../profiler/latency-metrics.ts'
-import { limitsOf, withLimit } from '../../../../profiler/slo.ts'
+import { limitsOf, limitTitle, withLimit } from '../../../../profiler/slo.ts'
 import type { Slo } from '../../../../profiler/types.ts'
 import {
   asksOf,
@@ -115,7 +114,7 @@ function limitFields(app: App): { readonly element: HTMLElement; update(shown: S
   return {
     element,
     update({ whatIf: { slo }, experiment: { slo: own } }) {
-      const titles = limitsOf(slo).map(({ metric }) => (slo.limits || slo.metric ? latencyMetrics[metric].title : 'SLO'))
+      const titles = limitsOf(slo).map((limit) => (slo.limits || slo.metric ? limitTitle(limit) : 'SLO'))
       if (made !== titles.join()) {
         made = titles.join()
         const fields = titles.map((title, place) => limitField(app, title, place, titles.length > 1))

@@ -1,0 +1,31 @@
+/** By which way of serving the twin is a queue that is known: in batches, by workers, on shared cores; or steps alone. */
+import type { LoadRun } from '../types.ts'
+import { batchesSeen } from './batches-seen.ts'
+import type { ObservedRun } from './posterior.ts'
+import { joinSteps, type Steps } from './steps.ts'
+import { largestBatch, servesBatches } from './twin.ts'
+import { servesOutOfTurn, type WorkersSeen, type workersSeen } from './workers.ts'
+
+interface SeenBeside {
+  /** Of a server that refuses more requests than so many. */
+  readonly places: number | undefined
+  /** Steps of the closed loops. */
+  readonly ofLoops: readonly Steps[]
+  readonly idleMs: number
+  /** Answers within so much of one another left together. */
+  readonly togetherMs: number
+}
+
+/** What was seen of a server whose way of serving the windows show. Undefined of others: what they showed of it are steps from one departure to the next. */
+export function waySeen(
+  windows: readonly ObservedRun[],
+  loops: readonly LoadRun[],
+  { places, ofLoops, idleMs, togetherMs }: SeenBeside,
+  workersOf: typeof workersSeen,
+): WorkersSeen | undefined {
+  // A full queue is the twin's that goes step by step.
+  const batching = places === undefined ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs) : undefined
+  if (batching !== undefined) return { ...batching, batching }
+  const steps = joinSteps(windows.map((window) => window.steps))
+  return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
+}

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { Session } from './capacity/session.ts'
+import { playSweep, sweepVerdict } from './load-sweep.ts'
+import { QueueServer } from './testing/queue-server.ts'
+import type { LoadPoint, Slo } from './types.ts'
+import { VirtualLoadGenerator } from './virtual/virtual-generator.ts'
+
+const slo: Slo = { percentile: 0.9, limitMs: 250, maxErrorRate: 0.01 }
+const { signal } = new AbortController()
+
+/** Two at a time, 100 ms each. */
+const sessionOf = () => {
+  const server = new QueueServer({ seed: 1, servers: 2, maxBatch: 1, serviceMs: () => 100 })
+  return new Session({ kind: 'virtual', server }, slo, new VirtualLoadGenerator(), signal, () => {})
+}
+const common = { durationS: 20, arrivals: { kind: 'poisson' }, seed: 1 } as const
+
+test('closed loops are played one after the other: what two serve, more share', async () => {
+  const loads = [1, 2, 4, 8].map((connections) => ({ connections }))
+  const session = sessionOf()
+  const points = await playSweep(session, { ...common, loads })
+  expect(points.map(({ load }) => load.kind === 'closed' && load.connections)).toEqual([1, 2, 4, 8])
+  expect(points.map(({ achievedRps }) => Math.round(achievedRps))).toEqual([10, 20, 20, 20])
+  expect(points.map(({ p50Ms }) => Math.round(p50Ms))).toEqual([100, 100, 200, 400])
+  // A warm-up does not count.
+  expect(session.points).toEqual(points)
+  expect(sweepVerdict(points, slo)).toEqual({
+    verdict: 'met',
+    summary: expect.stringMatching(/^p90 <= 250 ms holds at [24] at a time: 20\.\d good answers a second/),
+  })
+  expect(sweepVerdict(points.slice(3), slo)).toEqual({
+    verdict: 'missed',
+    summary: 'no load keeps p90 <= 250 ms: at the best, 8 at a time, p90 400 ms',
+  })
+})
+
+test('rates are open load, whatever the server does', async () => {
+  const points = await playSweep(sessionOf(), { ...common, loads: [{ rateRps: 5 }, { rateRps: 40 }] })
+  expect(points.map(({ offeredRps }) => Math.round(offeredRps))).toEqual([5, 40])
+  expect(points[1]!.sloMs).toBeGreaterThan(5000)
+  expect(sweepVerdict(points, slo).summary).toMatch(/^p90 <= 250 ms holds at 5 requests per second/)
+})
+
+test('a server that answers nothing is no verdict', () => {
+  const dead = { requests: 9, errors: 9, errorKinds: { reset: 9 } } as unknown as LoadPoint
+  expect(sweepVerdict([dead], slo)).toMatchObject({ verdict: 'failed', summary: expect.stringContaining('reset') })
+})

@@ -1,0 +1,145 @@
+/**
+ * Keeps a server from one trial to the next: where only values change that it takes while it runs, they are changed there, and its start is not paid again. Anything
+ * else that changes (cores, GPU, arguments, environment) starts another one.
+ */
+import type { Target } from '../../profiler/types.ts'
+import { configurationKey } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
+import { InfeasibleError, LaunchError, type Launcher, type Predictor, type PredictorDeath, type Usage } from '../types.ts'
+import { NeverReadyError } from './readiness.ts'
+
+/** A server that runs. */
+export interface KeptServer<Known> {
+  readonly predictor: Predictor
+  readonly url: string
+  /** What was found out of it at its start. */
+  readonly known: Known
+}
+
+/** How a server is told other values while it runs. */
+interface Changing<Known> {
+  /** Names of the parameters that it takes so. */
+  readonly names: ReadonlySet<string>
+  /** Of the server of the trial before, in words: 'its model reloaded'. */
+  readonly done: string
+  /** A server that refuses values is as it was before: the next trial may use it. */
+  readonly keepsRefused?: boolean
+  /** After its start. */
+  begin(predictor: Predictor, url: string, signal: AbortSignal): Promise<Known>
+  /**
+   * Before each trial, that of its start too. Resolves once it serves with them.
+   * @param signal aborts too when the server ends
+   * @throws InfeasibleError where it does not take them
+   */
+  change(server: KeptServer<Known>, configuration: Configuration, signal: AbortSignal): Promise<Changed>
+}
+
+interface Changed {
+  readonly target: Target
+  /** Since then. */
+  realisedBatch?(): Promise<number | undefined>
+}
+
+/** @param inner starts servers */
+export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): Launcher {
+  interface Kept extends KeptServer<Known> {
+    readonly key: string
+    /** Aborts when it ends on its own. */
+    readonly ended: AbortSignal
+    death?: PredictorDeath
+  }
+  const idle: Kept[] = []
+  const keyOf = (configuration: Configuration) =>
+    configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !changing.names.has(name))))
+  const stopIdle = async () => void (await Promise.all(idle.splice(0).map(({ predictor }) => predictor.stop())))
+
+  const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Kept> => {
+    // Those that wait hold cores and memory that the new one may need.
+    await stopIdle()
+    const predictor = await inner.launch(configuration, trialNumber, signal)
+    try {
+      if (predictor.target.kind !== 'http') throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
+      const { url } = predictor.target
+      const ending = new AbortController()
+      const server: Kept = { key, predictor, url, known: await changing.begin(predictor, url, signal), ended: ending.signal }
+      predictor.died?.then((death) => {
+        server.death = death
+        ending.abort(new Error(death.what))
+        const at = idle.indexOf(server)
+        if (at >= 0) idle.splice(at, 1)
+      })
+      return server
+    } catch (error) {
+      await predictor.stop()
+      throw error
+    }
+  }
+
+  return {
+    name: inner.name,
+    changesRunning: changing.names,
+    sweep: (signal, onLeft) => inner.sweep(signal, onLeft),
+    close: async () => {
+      await stopIdle()
+      await inner.close?.()
+    },
+    launch: async (configuration, trialNumber, signal) => {
+      signal.throwIfAborted()
+      const key = keyOf(configuration)
+      const at = idle.findIndex((server) => server.key === key)
+      const kept = at >= 0
+      const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)
+      const startedMs = performance.now()
+      try {
+        const { target, realisedBatch } = await changing.change(server, configuration, AbortSignal.any([signal, server.ended]))
+        if (kept) server.predictor.restartUsage?.()
+        const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
+        const stop = async () => {
+          if (server.death === undefined) idle.push(server)
+          else await server.predictor.stop()
+        }
+        return trialOf({ ...server.predictor, target: ofProcesses(target, server.predictor) }, changing.done, changeSeconds, {
+          realisedBatch,
+          stop,
+        })
+      } catch (error) {
+        const { death } = server
+        // A server that no longer answers is of no use.
+        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) idle.push(server)
+        else await server.predictor.stop()
+        signal.throwIfAborted()
+        if (death) throw new InfeasibleError(death.outOfMemory ? 'out-of-memory' : 'crashed', death.what, server.predictor.logPath)
+        if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
+        throw error
+      }
+    },
+  }
+}
+
+/** Its processes are those that were started. */
+const ofProcesses = (target: Target, { target: started }: Predictor): Target =>
+  target.kind === 'http' && started.kind === 'http' && started.serverPids ? { ...target, serverPids: started.serverPids } : target
+
+/** One trial's view of a server that outlives it. @param changeSeconds absent: it was started for this one */
+function trialOf(
+  predictor: Predictor,
+  done: string,
+  changeSeconds: number | undefined,
+  { realisedBatch, stop }: Pick<Changed, 'realisedBatch'> & { stop(): Promise<void> },
+): Predictor {
+  let stopped: Promise<void> | undefined
+  return {
+    ...predictor,
+    ...(changeSeconds !== undefined && { prepared: undefined }),
+    isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; the server of the trial before, ${done}`}`,
+    usage: async (): Promise<Usage> => ({
+      ...(await predictor.usage()),
+      ...(changeSeconds !== undefined && { launchSeconds: changeSeconds, prepareSeconds: undefined }),
+      ...(realisedBatch && { realisedBatch: await realisedBatch() }),
+    }),
+    stop: () => {
+      stopped ??= stop()
+      return stopped
+    },
+  }
+}

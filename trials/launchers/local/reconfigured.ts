@@ -1,0 +1,64 @@
+/** Servers of the user's own that take values while they run: a command sets them, once the server answers and before each trial. */
+import { execFile } from 'node:child_process'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/types.ts'
+import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
+import { fillReconfigure, reconfigurable, type TunedParameter } from '../fill.ts'
+import { keptServers } from '../kept-servers.ts'
+import { untilServing } from '../readiness.ts'
+import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
+
+interface ReconfiguredOptions {
+  readonly template: CommandTemplate
+  readonly parameters: readonly TunedParameter[]
+  readonly protocol: Protocol
+  readonly payload: PayloadSource
+}
+
+/** Of what the command says, for a message. */
+const tailLength = 300
+
+/** @param inner starts servers. The launcher as it is where nothing is set while they run. */
+export function reconfigured(inner: Launcher, { template, parameters, protocol, payload }: ReconfiguredOptions): Launcher {
+  const words = template.reconfigure
+  if (words === undefined) return inner
+  const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
+  return keptServers<undefined>(inner, {
+    names: reconfigurable(template, parameters),
+    done: 'reconfigured',
+    begin: async () => undefined,
+    change: async ({ predictor, url }, configuration, signal) => {
+      const { hostname, port } = new URL(url)
+      const [program, ...args] = fillReconfigure(words, configuration, { host: hostname, port, model: template.model })
+      await run(program!, args, { cwd: template.cwd, timeoutMs, signal, logPath: predictor.logPath })
+      return { target: await untilServing({ protocol, url, model: template.model, payload }, timeoutMs, signal) }
+    },
+  })
+}
+
+interface Running {
+  readonly cwd: string | undefined
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+  readonly logPath: string | undefined
+}
+
+/** @throws LaunchError for a program that is not there, InfeasibleError where it fails or takes too long, the signal's reason */
+async function run(program: string, args: readonly string[], { cwd, timeoutMs, signal, logPath }: Running): Promise<void> {
+  const ended = await new Promise<{
+    readonly failed?: Error & { readonly code?: unknown; readonly killed?: boolean }
+    readonly said: string
+  }>((tell) => {
+    const options = { cwd, signal, timeout: timeoutMs, killSignal: 'SIGKILL' as const }
+    execFile(program, args, options, (failed, stdout, stderr) =>
+      tell({ ...(failed && { failed: failed as Error }), said: `${stdout}\n${stderr}`.trim().slice(-tailLength) }),
+    )
+  })
+  signal.throwIfAborted()
+  const { failed, said } = ended
+  if (failed === undefined) return
+  if (failed.code === 'ENOENT')
+    throw new LaunchError(`reconfigure: no program ${program}`, 'install it, or give its path', logPath, 'experiment')
+  const why = failed.killed ? `took longer than ${timeoutMs / 1000} s` : `ended with ${String(failed.code)}`
+  throw new InfeasibleError('crashed', `reconfigure ${why}${said === '' ? '' : `: ${said}`}`, logPath)
+}
