@@ -1,4 +1,4 @@
-/** What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time over the step model: for a model of which nothing was measured. */
+/** What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time over the model of its server: for a model of which nothing was measured. */
 import { countedMs } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
