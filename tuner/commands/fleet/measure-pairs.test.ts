@@ -56,7 +56,7 @@ test('both are launched on their shares, loaded alone and beside one another, an
   const kept: MeasuredPair[] = []
   const keep = (pairs: readonly MeasuredPair[]) => void kept.push(...pairs)
   const found = await measurePairs({ atPeaks: plan.atPeaks, models: file.models, ...asked(), keep }).catch((error: Error) => {
-    if (error.message.includes('kept its GPU busy')) skip(`disturbed: ${error.message}`)
+    if (/kept its GPU busy|did not tell/.test(error.message)) skip(`disturbed: ${error.message}`)
     throw error
   })
   expect(found.map(({ model, others, emulated }) => [model, others, emulated])).toEqual([
@@ -66,18 +66,19 @@ test('both are launched on their shares, loaded alone and beside one another, an
   expect(kept).toEqual(found)
   // The larger model's batches take longer: which was which.
   expect(found[1]!.aloneMs).toBeGreaterThan(2 * found[0]!.aloneMs)
-  // What emulated GPUs do, by what the neighbour on the other half took; it is heard a moment after it began.
-  for (const { slowdown, othersShare } of found) {
-    expect(othersShare).toBeLessThanOrEqual(0.5)
-    expect((slowdown - 1) / othersShare / mpsPull.mean).toBeGreaterThan(0.5)
-    expect((slowdown - 1) / othersShare / mpsPull.mean).toBeLessThan(1.5)
-  }
   const again = await packed(found)
   expect(again.atPeaks.gpus[0]!.slots.map(({ segment }) => segment!.beside)).toMatchObject(
     Array(2).fill({ how: 'measured', emulated: true }),
   )
   expect(unmeasuredContents(again.atPeaks)).toEqual([])
   expect(await measurePairs({ atPeaks: again.atPeaks, models: file.models, ...asked() })).toEqual([])
+  // What emulated GPUs do, by what the neighbour on the other half took; it is heard a moment after it began.
+  if (found.some(({ othersShare }) => othersShare < 0.45)) skip('disturbed: a neighbour was kept from being busy')
+  for (const { slowdown, othersShare } of found) {
+    expect(othersShare).toBeLessThanOrEqual(0.5)
+    expect((slowdown - 1) / othersShare / mpsPull.mean).toBeGreaterThan(0.5)
+    expect((slowdown - 1) / othersShare / mpsPull.mean).toBeLessThan(1.5)
+  }
 })
 
 test('models that nothing says how to serve are named before anything starts', async () => {
