@@ -4,12 +4,12 @@ import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { llmLoad, predictLlmCapacity } from '../../trials/launchers/simulated/llm-capacity.ts'
+import { llmCapacities, llmLoad } from '../../trials/launchers/simulated/llm-capacity.ts'
 import { type LlmRequest, modelledLlm } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { SimulatedLlmServer } from '../../trials/launchers/simulated/llm-server.ts'
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
-import type { LlmServer } from '../../trials/predictor/llm/serving-limits.ts'
-import { stepError } from '../../trials/predictor/llm/step-model.ts'
+import { engineError } from '../../trials/predictor/llm/engine-profile.ts'
+import { type LlmServer, llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
 import { percent } from '../format.ts'
 import { unroutedRps } from './buckets.ts'
 import { type RequestBucket, requestBuckets } from './length-buckets.ts'
@@ -75,7 +75,7 @@ export function estimatedModel(of: EstimatedModel, kinds: readonly GpuKind[], pe
       `${of.name}: ${of.architecture.name} fits on none of ${kinds.map(({ name }) => name).join(', ')}`,
       'add larger GPUs, or perNode: GPUs of a node that share it',
     )
-  const errors = [...servers.values()].map(({ device }) => stepError(device))
+  const errors = [...servers.values()].map(({ device }) => engineError(llmDefaults.engine, device))
   return {
     name: of.name,
     segments,
@@ -116,7 +116,7 @@ const labelOf = ({ maxModelLength }: LlmServer, { settings = {} }: EstimatedMode
 
 /** What a closed form says, or less where that does not keep the SLO when it is played. What a cache of beginnings would find is not counted on. */
 function aloneRps(server: LlmServer, requests: readonly LlmRequest[], slo: Slo): number {
-  const { capacityRps } = predictLlmCapacity({ server, load: llmLoad(requests, false) }, slo)
+  const { capacityRps } = llmCapacities({ server, load: llmLoad(requests, false) }, slo)()
   return playedRps(server, requests, reserved * capacityRps, slo)
 }
 

@@ -31,11 +31,14 @@ export interface Decoder {
   readonly heads: number
   readonly kvHeads: number
   readonly headSize: number
+  /** Of the feed-forward part, or of each expert. */
   readonly intermediate: number
   readonly vocabulary: number
   readonly maxSequenceLength: number
   /** Input and output embeddings are one table. */
   readonly tiedEmbeddings?: boolean
+  /** A mixture of experts: each token goes through `active` of `count`, and through the shared part where there is one. */
+  readonly experts?: { readonly count: number; readonly active: number; readonly sharedIntermediate?: number }
 }
 
 export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
@@ -106,6 +109,15 @@ export const architectures: readonly Architecture[] = [
   decoder('qwen2.5-7b', [28, 3584, 28, 4, 18944, 152064]),
   decoder('qwen2.5-14b', [48, 5120, 40, 8, 13824, 152064]),
   decoder('qwen2.5-32b', [64, 5120, 40, 8, 27648, 152064]),
+  decoder('qwen3-8b', [36, 4096, 32, 8, 12288, 151936], { maxSequenceLength: 40960 }),
+  decoder('qwen3-14b', [40, 5120, 40, 8, 17408, 151936], { maxSequenceLength: 40960 }),
+  decoder('qwen3-32b', [64, 5120, 64, 8, 25600, 151936], { headSize: 128, maxSequenceLength: 40960 }),
+  decoder('qwen3-30b-a3b', [48, 2048, 32, 4, 768, 151936], {
+    headSize: 128,
+    maxSequenceLength: 40960,
+    experts: { count: 128, active: 8 },
+  }),
+  decoder('mixtral-8x7b', [32, 4096, 32, 8, 14336, 32000], { experts: { count: 8, active: 2 } }),
   ...convnets,
 ]
 
@@ -160,8 +172,20 @@ export function parameterCount(architecture: Architecture): number {
   }
 }
 
-const decoderLayer = (a: Decoder) => a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads) + 3 * a.hidden * a.intermediate + 2 * a.hidden
+const decoderLayer = (a: Decoder) => attentionWeights(a) + feedForwardWeights(a) + 2 * a.hidden
 
-/** Bytes of keys and values that one token keeps in the cache; servers keep it in 16 bits beside narrower weights unless told otherwise. */
-export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
-  2 * a.layers * a.kvHeads * a.headSize * Math.max(2, bytesPerElement(precision))
+/** Of the projections of one layer of a decoder. */
+export const attentionWeights = (a: Decoder): number => a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads)
+
+/**
+ * Of the feed-forward part of one layer: gated, three products.
+ * @param counted how many experts, all by default
+ */
+export const feedForwardWeights = ({ hidden, intermediate, experts }: Decoder, counted = experts?.count ?? 1): number =>
+  3 * hidden * (intermediate * counted + (experts?.sharedIntermediate ?? 0)) + hidden * (experts?.count ?? 0)
+
+/** Numbers of keys and values that one token keeps in the cache. */
+export const kvElementsPerToken = (a: Decoder): number => 2 * a.layers * a.kvHeads * a.headSize
+
+/** Bytes of them; servers keep them in 16 bits beside narrower weights unless told otherwise. */
+export const kvBytesPerToken = (a: Decoder, precision: Precision): number => kvElementsPerToken(a) * Math.max(2, bytesPerElement(precision))

@@ -98,6 +98,10 @@ export const processOf = (gpu: Pick<Gpu, 'name' | 'generation' | 'processNm'>): 
 /** Operations per joule of a type against fp16. */
 const thrift: Readonly<Record<Precision, number>> = { fp32: 0.25, tf32: 0.5, fp16: 1, bf16: 1, int8: 2, fp8: 2 }
 
+/** TFLOP/s that the board's power sustains. */
+export const poweredTflops = (gpu: Gpu, precision: Precision, { tflopsPerWatt }: Pick<Physics, 'tflopsPerWatt'>): number =>
+  tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
+
 /**
  * Time of the work on a whole GPU at the precision it is executed in (`executedPrecision`).
  * @param convolutional the products are convolutions
@@ -117,7 +121,7 @@ export function latencyParts(
   const bandwidthAt = (efficiency: number) => gpu.bandwidthGBs * 1e6 * Math.min(1, efficiency * Math.exp(deviation.bandwidth))
   const efficiency = physics.productEfficiency * (convolutional ? physics.convolutionFactor : 1) * (narrow ? physics.int8Efficiency : 1)
   const unlimited = efficiency * tflops
-  const powered = physics.tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
+  const powered = poweredTflops(gpu, precision, physics)
   const limited = unlimited * (1 + (unlimited / powered) ** 4) ** -0.25
   const rate = limited * 1e9 * Math.exp(deviation.compute + (deviation.precision[precision] ?? 0)) // operations per ms
   const perMultiprocessor = rate / gpu.multiprocessors

@@ -1,8 +1,10 @@
 /**
- * `npm run bench:devices [-- --tables DIR]`: how far the device model is from published measurements.
+ * `npm run bench:devices [-- --tables DIR | --llm]`: how far the device model is from published measurements; --llm: servers of language models alone.
  * In-sample, for rows left out (5 folds), for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
  */
 import { parseArgs } from 'node:util'
+import { closedFormLines } from '../launchers/simulated/testing/closed-form-lines.ts'
+import { languageServerLines } from '../launchers/simulated/testing/language-server-lines.ts'
 import {
   bareErrors,
   coefficientsFrom,
@@ -22,7 +24,7 @@ import { type Coefficients, calibration } from './coefficients.ts'
 import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
 import { coverageOf, statedErrors } from './testing/stated-errors.ts'
 
-const { values: options } = parseArgs({ options: { tables: { type: 'string' } } })
+const { values: options } = parseArgs({ options: { tables: { type: 'string' }, llm: { type: 'boolean', default: false } } })
 
 const percent = (value: number) => `${(100 * value).toFixed(1)} %`.padStart(8)
 function report(what: string, errors: readonly number[], target = ''): void {
@@ -57,7 +59,10 @@ function skipped(tables: Tables): void {
   for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
 }
 
-if (options.tables !== undefined) {
+if (options.llm) {
+  for (const line of languageServerLines()) console.log(line)
+  for await (const line of closedFormLines()) console.log(line)
+} else if (options.tables !== undefined) {
   const tables = readTables(options.tables)
   skipped(tables)
   console.log('Relative errors of the committed model on tables of', options.tables)
@@ -119,6 +124,7 @@ if (options.tables !== undefined) {
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2'])
     anchoredReport(`ParvaGPU ${model}, slices and processes`, foretoldProcesses(model))
   anchoredReport('time between tokens, llama-7b', foretoldLlmServers([1, 4, 16]))
+  for (const line of languageServerLines()) console.log(line)
   console.log('MPS share')
   report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
   report('slowdown by physics alone', slowdownErrors(tables.share, fitted))

@@ -1,6 +1,6 @@
 import { Matrix, solve } from 'ml-matrix'
 import { expect, test } from 'vitest'
-import { architectureOf, parameterCount } from './architecture.ts'
+import { architectureOf, type Decoder, parameterCount } from './architecture.ts'
 import { findGpu, type Gpu, gpuCatalogue } from './catalogue.ts'
 import { deviceLatencyMs, fits } from './device-model.ts'
 import { processOf } from './device-physics.ts'
@@ -70,6 +70,21 @@ test("a model's own config.json", () => {
   expect(parameterCount(mine)).toBe(parameterCount(architectureOf('bert')))
   const decoder = parseArchitecture(JSON.stringify({ ...base, model_type: 'llama', num_key_value_heads: 4 }), 'config.json', 'mine')
   expect(decoder).toMatchObject({ kind: 'decoder', kvHeads: 4, headSize: 64 })
+})
+
+test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token goes through must be said, and MLA is refused', () => {
+  const base = { hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 32000 }
+  const read = (more: Record<string, unknown>) =>
+    parseArchitecture(JSON.stringify({ ...base, model_type: 'mixtral', ...more }, null, 1), 'config.json', 'mine') as Decoder
+  const mixtral = read({ intermediate_size: 14336, num_local_experts: 8, num_experts_per_tok: 2 })
+  expect(mixtral.experts).toEqual({ count: 8, active: 2 })
+  // As published: 46.7 billion.
+  expect(parameterCount(mixtral) / 1e9).toBeCloseTo(46.7, 1)
+  const qwen = read({ intermediate_size: 6144, moe_intermediate_size: 768, num_experts: 128, num_experts_per_tok: 8 })
+  expect([qwen.intermediate, qwen.experts]).toEqual([768, { count: 128, active: 8 }])
+  expect(parameterCount(architectureOf('qwen3-30b-a3b')) / 1e9).toBeCloseTo(30.5, 1)
+  expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(/num_experts_per_tok: expected how many of the 8 experts/)
+  expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(/config\.json:\d+.*MLA/)
 })
 
 test('a missing dimension is named', () => {

@@ -98,6 +98,13 @@ const architectureSchema = z
     head_dim: whole.optional(),
     embedding_size: whole.optional(),
     tie_word_embeddings: z.boolean().optional(),
+    num_local_experts: whole.optional(),
+    num_experts: whole.optional(),
+    n_routed_experts: whole.optional(),
+    num_experts_per_tok: whole.optional(),
+    moe_intermediate_size: whole.optional(),
+    shared_expert_intermediate_size: whole.optional(),
+    kv_lora_rank: whole.optional(),
   })
   .superRefine((config, context) => {
     if (config.hidden_size % config.num_attention_heads !== 0 && config.head_dim === undefined)
@@ -107,7 +114,26 @@ const architectureSchema = z
         message: `is no multiple of num_attention_heads (${config.num_attention_heads}); give head_dim`,
         input: config.hidden_size,
       })
+    const experts = expertsOf(config)
+    if (experts !== undefined && !(config.num_experts_per_tok! <= experts))
+      context.addIssue({
+        code: 'custom',
+        path: ['num_experts_per_tok'],
+        message: `expected how many of the ${experts} experts a token goes through`,
+        input: config.num_experts_per_tok,
+      })
+    if (config.kv_lora_rank !== undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['kv_lora_rank'],
+        message: 'attention over a compressed cache (MLA) is not modelled',
+        input: config.kv_lora_rank,
+      })
   })
+
+/** Mixtral's names, Qwen's and OLMoE's, DeepSeek's and GLM's. */
+const expertsOf = (config: z.output<typeof architectureSchema>): number | undefined =>
+  config.num_local_experts ?? config.num_experts ?? config.n_routed_experts
 
 const encoderTypes = ['bert', 'roberta', 'distilbert', 'albert', 'electra', 'camembert', 'xlm-roberta', 'mpnet', 'deberta']
 
@@ -139,9 +165,18 @@ export function parseArchitecture(text: string, fileName: string, name: string):
       ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) || config.num_key_value_heads !== undefined
       : !encoderTypes.includes(config.model_type)
   if (!generates) return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
+  const experts = expertsOf(config)
   return {
     kind: 'decoder',
     ...common,
+    ...(experts !== undefined && {
+      intermediate: config.moe_intermediate_size ?? config.intermediate_size,
+      experts: {
+        count: experts,
+        active: config.num_experts_per_tok!,
+        ...(config.shared_expert_intermediate_size && { sharedIntermediate: config.shared_expert_intermediate_size }),
+      },
+    }),
     kvHeads: config.num_key_value_heads ?? config.num_attention_heads,
     headSize: config.head_dim ?? config.hidden_size / config.num_attention_heads,
     tiedEmbeddings: config.tie_word_embeddings,

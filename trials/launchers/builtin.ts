@@ -103,6 +103,7 @@ export const builtinCommand = (
       PORT: '0',
       ...(traits.transport === 'grpc' && { GRPC_PORT: '0' }),
       ...(traits.streams && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
+      ...(template.standsFor !== undefined && { EMULATED_SERVER: template.standsFor }),
       EXIT_WITH_PARENT: 'true',
     },
     files: [],

@@ -3,9 +3,10 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
+import { type LlmEngineName, llmEngineNames } from './llm/engine-profile.ts'
 import { flashAttentions, ggufSequences, kvCacheTypes, mostGgufSequences } from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
-import { type Quantization, quantizations } from './llm/step-model.ts'
+import { type KvCacheDtype, kvCacheDtypes, type Quantization, quantizations } from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
 
 /** A number from its text; other text stays as it is, for the message. */
@@ -107,6 +108,14 @@ const table = {
     help: `language models: weights in fewer bits, ${quantizations.join(', ')}`,
     schema: z.enum(quantizations).default(llmDefaults.quantization),
   },
+  KV_CACHE_DTYPE: {
+    help: `language models: numbers of the cache of keys and values, ${kvCacheDtypes.join(', ')}`,
+    schema: z.enum(kvCacheDtypes).default(llmDefaults.kvCacheDtype),
+  },
+  EMULATED_SERVER: {
+    help: `language models: whose schedule and host are emulated, ${llmEngineNames.join(', ')}`,
+    schema: z.enum(llmEngineNames).default(llmDefaults.engine),
+  },
   ENABLE_PREFIX_CACHING: { help: 'language models: beginnings seen before are not computed again', schema: flag.default(true) },
   KV_CACHE_TYPE: {
     help: `gguf: numbers of the cache of keys and values, ${kvCacheTypes.join(', ')}`,
@@ -145,6 +154,9 @@ type RawSettings = z.infer<typeof schema>
 interface LlmSettings {
   readonly precision: NonNullable<RawSettings['PRECISION']>
   readonly quantization: Quantization
+  readonly kvCacheDtype: KvCacheDtype
+  /** The server that is emulated. */
+  readonly engine: LlmEngineName
   readonly maxSequences: number
   readonly maxBatchedTokens: number
   readonly maxModelLength: number
@@ -278,6 +290,8 @@ const named = (raw: RawSettings): Settings => ({
   llm: {
     precision: raw.PRECISION ?? llmDefaults.precision,
     quantization: raw.QUANTIZATION,
+    kvCacheDtype: raw.KV_CACHE_DTYPE,
+    engine: raw.EMULATED_SERVER,
     maxSequences: raw.MAX_NUM_SEQS ?? (raw.ENGINE === 'gguf' ? ggufSequences : llmDefaults.maxNumSeqs),
     maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,
     maxModelLength: raw.MAX_MODEL_LEN,

@@ -92,7 +92,7 @@ const caveatOf = ({ model, variants, own, calibrated }: Experiment): string =>
   (architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
     ({ kind }) => kind === 'decoder',
   )
-    ? 'ESTIMATED by a closed form of continuous batching over step times fitted to composed per-operation latencies: nothing was launched or measured'
+    ? 'ESTIMATED by a closed form of continuous batching over a model of the server, fitted to whole servers that others measured: nothing was launched or measured'
     : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
 
 function rowOf(

@@ -8,6 +8,8 @@ import { anchoredBy, usualServer } from '../../trials/devices/server-calibration
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
+import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
+import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
 import type { Experiment, Variant } from '../experiment/types.ts'
 import { architectureNameOf } from '../experiment/variant-settings.ts'
 import { llmRequests } from './llm-requests.ts'
@@ -28,7 +30,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
-        ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus })
+        ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus, engine: engineOf(experiment) })
         : createEstimator({ architecture, slo, ownGpus: own.gpus, anchored: anchoredServer(experiment, architecture) }),
     )
   }
@@ -37,6 +39,10 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     configuration: withVariant(predictor, given).configuration,
   })
 }
+
+/** The server of language models whose schedule and host are modelled. */
+export const engineOf = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
+  (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
 
 /** What is known of the server beside the device: undefined for the built-in one, whose tables are behind the device model. */
 export function anchoredServer({ calibrated, predictor, own }: Experiment, architecture: Architecture): AnchoredOn | undefined {

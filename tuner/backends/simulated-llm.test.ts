@@ -41,11 +41,30 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
   expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(
-    /composed per-operation latencies: nothing was launched/,
+    /a model of the server, fitted to whole servers that others measured: nothing was launched/,
   )
-  expect(noticesOf(experiment, 'simulated').join()).toMatch(
-    /no whole server; its step times on one GPU are within \(two cases of three\): H100 10 %, A100-80GB 10 %/,
-  )
+  const stated = (server?: string, gpus = 'H100,L4') => {
+    const text = noticesOf(load({ slo: 'ttft<400ms', gpus, ...(server && { server }) }), 'simulated').join()
+    const [, name, ...errors] = /a model of (.+?), fitted to whole .* of three\): H100 (\d+) %, L4 (\d+) %/.exec(text)!
+    return { name, errors: errors.map(Number) }
+  }
+  const { name, errors } = stated()
+  expect(name).toBe('vLLM 0.11')
+  // Wider on a GPU where it was not measured, and wider for a server of which a predecessor was.
+  expect(errors[1]).toBeGreaterThan(errors[0]!)
+  expect(stated('sglang').name).toBe('SGLang 0.5')
+  expect(stated('tgi').errors[0]).toBeGreaterThan(errors[1]!)
+})
+
+test('the server that is named is the one that is simulated', async () => {
+  const capacityOf = async (server: string) => {
+    const experiment = load({ slo: 'p90 ttft<2s tpot<60ms', server })
+    const { launcher, measure } = simulatedBackend(experiment)
+    const predictor = await launcher.launch({ cpuCores: 1, gpu: 'H100', maxNumSeqs: 128 }, 1, signal)
+    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)).capacityRps
+  }
+  const [sglang, tgi] = [await capacityOf('sglang'), await capacityOf('tgi')]
+  expect(tgi).toBeLessThan(0.7 * sglang)
 })
 
 test('requests are those that a server would be sent; only beginnings that prompts share stay known', () => {

@@ -290,6 +290,7 @@ function splitsOf(architecture: Decoder, parameters: readonly Parameter[], ownGp
 const memoryNames: ReadonlySet<string> = new Set([
   'precision',
   'quantization',
+  'kvCacheDtype',
   'maxModelLen',
   'gpuMemoryUtilization',
   'gpuMemoryPercent',

@@ -4,7 +4,7 @@ import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/ca
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
-import { quantizations } from '../../trials/predictor/llm/step-model.ts'
+import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
@@ -151,6 +151,13 @@ export const knownParameters: readonly KnownParameter[] = [
   { name: 'gpuLayers', what: 'layers of a GGUF model on the GPU', category: 'server', scale: 'linear', whole: true, min: 0, max: 1000 },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
   { name: 'quantization', what: 'weights of a language model in fewer bits', category: 'server', scale: 'linear', names: quantizations },
+  {
+    name: 'kvCacheDtype',
+    what: 'numbers of the cache of a language model',
+    category: 'server',
+    scale: 'linear',
+    names: kvCacheDtypes,
+  },
   { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: sharings },
 ]
 

@@ -33,7 +33,7 @@ export function splitConditions(
 /** What the model of the server says otherwise of a configuration is said by its trial. */
 function fits(architecture: Decoder, configuration: Configuration, ownGpus: readonly Gpu[]): boolean {
   try {
-    modelledLlm(architecture, { maxNumBatchedTokens: 1, ...configuration }, {}, ownGpus)
+    modelledLlm(architecture, { maxNumBatchedTokens: 1, ...configuration }, { ownGpus })
     return true
   } catch (error) {
     return !(error instanceof OutOfMemoryError)

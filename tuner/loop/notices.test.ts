@@ -69,10 +69,10 @@ describe('banners', () => {
     )
   })
 
-  test('a language model has a model of its steps', () => {
+  test('a language model has a model of its server', () => {
     const language = loadFile('model: llama-3.1-8b\nslo: {limit: 400ms, metric: ttft}\n', { backend: 'simulated', gpus: 'H100' })
     expect(noticesOf(language, 'simulated')[0]).toMatch(
-      /a model of steps fitted to .* its step times on one GPU are within \(two cases of three\): H100 [\d.]+ %\.$/,
+      /a model of vLLM 0\.11, fitted to whole servers .* its step times on one GPU are within \(two cases of three\): H100 [\d.]+ %\.$/,
     )
   })
 })

@@ -9,9 +9,9 @@ import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import { stepError } from '../../trials/predictor/llm/step-model.ts'
+import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
-import { anchoredServer, architecturesNamed, hasServerPrior } from '../backends/estimators.ts'
+import { anchoredServer, architecturesNamed, engineOf, hasServerPrior } from '../backends/estimators.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -54,6 +54,14 @@ export const historyNotices = (past: readonly PastExperiment[], unread: readonly
   ...(unread.length > 0 ? [`Cannot read, and so does not learn from: ${unread.join(', ')}`] : []),
 ]
 
+/** What each profile was measured as. */
+const serverNames: Readonly<Record<LlmEngineName, string>> = {
+  vllm: 'vLLM 0.11',
+  sglang: 'SGLang 0.5',
+  tgi: 'TGI as its branch TGIS was in 2023, none of today being in the tables',
+  'tensorrt-llm': 'TensorRT-LLM 0.14 to 1.2',
+}
+
 /** Batch at which the error of the device model is stated. */
 const typicalBatch = 8
 
@@ -63,7 +71,7 @@ function modelErrors(experiment: Experiment): string {
   return gpusOf(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
-      if (architecture.kind === 'decoder') return `${gpu.name} ${percent(stepError({ gpu, tensorParallel: 1 }))}`
+      if (architecture.kind === 'decoder') return `${gpu.name} ${percent(engineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
       const anchored = anchoredServer(experiment, architecture)
       const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch, anchored })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
@@ -82,7 +90,7 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
   const { architecture, path } = experiment.model
   const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined
   const tables = language
-    ? 'a model of steps fitted to composed per-operation latencies, no whole server; its step times on one GPU'
+    ? `a model of ${serverNames[engineOf(experiment)]}, fitted to whole servers that others measured; its step times on one GPU`
     : 'a device model calibrated on published TensorRT and framework tables; its batch times'
   const source = `${tables} are within (two cases of three): ${modelErrors(experiment)}`
   const banner =

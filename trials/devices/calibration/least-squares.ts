@@ -7,18 +7,22 @@ interface LeastSquaresProblem {
   /** Prior: every x[j] is normal around `start[j]` with this deviation (d). */
   readonly priorSd: readonly number[]
   readonly start: readonly number[]
+  /** Where to begin, `start` unless said. */
+  readonly from?: readonly number[]
+  /** By how much an x is moved to see what it does, 1e-5 unless said: more where the data jump. */
+  readonly difference?: number
 }
 
 /** The x (d) that minimises Σ ρ(data²) + Σ ((x − start) / priorSd)². */
-export function leastSquares({ data, priorSd, start }: LeastSquaresProblem, iterations = 40): number[] {
+export function leastSquares({ data, priorSd, start, from = start, difference = 1e-5 }: LeastSquaresProblem, iterations = 40): number[] {
   const cost = (x: readonly number[], r: Float64Array) =>
     r.reduce((sum, v) => sum + 2 * (Math.sqrt(1 + v * v) - 1), 0) + x.reduce((sum, v, j) => sum + ((v - start[j]!) / priorSd[j]!) ** 2, 0)
-  let x = [...start]
+  let x = [...from]
   let r = data(x)
   let best = cost(x, r)
   let damping = 1e-2
   for (let iteration = 0; iteration < iterations; iteration++) {
-    const { normal, gradient } = linearise(data, x, r, start, priorSd)
+    const { normal, gradient } = linearise(data, x, r, start, priorSd, difference)
     let improved = false
     for (let attempt = 0; attempt < 8 && !improved; attempt++) {
       const damped = normal.clone()
@@ -46,9 +50,9 @@ function linearise(
   r: Float64Array,
   start: readonly number[],
   priorSd: readonly number[],
+  h: number,
 ): { normal: Matrix; gradient: Matrix } {
   const d = x.length
-  const h = 1e-5
   const columns = x.map((_, j) => {
     const moved = data(x.map((v, k) => (k === j ? v + h : v)))
     return moved.map((v, i) => (v - r[i]!) / h)

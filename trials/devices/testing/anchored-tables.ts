@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseCsv } from '../../../search/bench/recorded-tables.ts'
-import { stepTimes } from '../../predictor/llm/step-model.ts'
+import { composedStepTimes } from '../../predictor/llm/testing/composed-steps.ts'
 import { type AnchorPoint, anchorError, anchoredMs, fitAnchor } from '../anchor.ts'
 import { architectureOf, type Decoder } from '../architecture.ts'
 import type { LatencyRow } from '../calibration/published-tables.ts'
@@ -102,7 +102,7 @@ export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
   const architecture = architectureOf('llama-2-7b') as Decoder
   return [...new Set(rows.map((r) => `${r.gpu} x ${r.gpus}`))].flatMap((group) => {
     const own = rows.filter((r) => `${r.gpu} x ${r.gpus}` === group)
-    const step = stepTimes({ architecture, gpu: findGpu(own[0]!.gpu), precision: 'fp16', tensorParallel: own[0]!.gpus })
+    const step = composedStepTimes({ architecture, gpu: findGpu(own[0]!.gpu), precision: 'fp16', tensorParallel: own[0]!.gpus })
     const deviceMs = ({ users, context }: (typeof own)[number]) =>
       step({ prefillTokens: 0, decodes: users, decodeContext: users * context })
     const isAnchor = (row: (typeof own)[number]) => anchorUsers.includes(row.users)

@@ -18,6 +18,8 @@ export interface LlmLoad {
   readonly meanOutput: number
   /** What a sequence holds of the cache, over its time. */
   readonly meanHeld: number
+  /** What it will hold at its end. */
+  readonly meanReserved: number
   /** Squared coefficient of variation of the prompts to compute. */
   readonly promptCv2: number
   readonly prompts: Float64Array
@@ -50,8 +52,9 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   const meanOutput = mean(({ outputTokens }) => outputTokens)
   // A sequence is there for as long as its answer is long: long answers weigh more.
   const meanHeld = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) / meanOutput
+  const meanReserved = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
-  return { meanPrompt, meanOutput, meanHeld, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
+  return { meanPrompt, meanOutput, meanHeld, meanReserved, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
 }
 
 /**
@@ -82,30 +85,40 @@ function normalQuantile(p: number): number {
 }
 
 interface LlmQueueing {
-  readonly server: Pick<LlmServer, 'limits' | 'stepMs'>
+  readonly server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
   readonly load: LlmLoad
-  /** Every step takes this many times as long, 1 unless said. */
-  readonly slowdown?: number
 }
 
 /** The steady state at a rate; undefined beyond saturation. */
-function steady({ server: { limits, stepMs }, load, slowdown = 1 }: LlmQueueing, rateRps: number) {
+function steady({ server: { limits, stepMs, frontMs }, load }: LlmQueueing, rateRps: number) {
   const perMs = rateRps / 1000
-  const { meanPrompt, meanOutput, meanHeld } = load
-  const places = Math.min(limits.maxSequences, limits.cacheTokens / meanHeld)
-  const decodeMs = (n: number) =>
-    slowdown * stepMs({ prefillTokens: 0, decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld })
-  // Prompts come in steps with what decodes meanwhile; what they add is computing.
-  const promptMs = (tokens: number, n: number) => {
-    const room = Math.max(1, limits.maxBatchedTokens - n)
-    const chunks = Math.max(1, Math.ceil(tokens / room))
-    const work = { prefillTokens: tokens / chunks, decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld }
-    return chunks * (slowdown * stepMs(work) - decodeMs(n))
+  const { meanPrompt, meanOutput, meanHeld, meanReserved } = load
+  const { promptsApart, reserves, maxSequences, cacheTokens, maxBatchedTokens } = limits
+  const places = Math.min(maxSequences, cacheTokens / (reserves ? meanReserved : meanHeld))
+  const decoding = (n: number) => ({ decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld })
+  const decodeMs = (n: number) => stepMs({ prefillTokens: 0, ...decoding(n) })
+  // What so many prompts add together, in steps of their own or in those of what decodes meanwhile.
+  const promptsMs = (tokens: number, n: number, prompts: number) => {
+    const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n))
+    const pieces = Math.max(1, Math.ceil(tokens / room))
+    const work = { prefillTokens: tokens / pieces, prompts: Math.max(1, prompts / pieces) }
+    if (promptsApart) return pieces * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(n) })
+    return pieces * (stepMs({ ...work, ...decoding(n) }) - decodeMs(n))
   }
+  // Prompts that come to be computed together: those of the time between tokens, or those that are waited for.
+  const gathered = (n: number, tokenMs: number) => {
+    const came = perMs * tokenMs
+    return Math.max(
+      1,
+      promptsApart ? Math.min(Math.max(came, promptsApart.waitingShare * n), came * Math.max(1, promptsApart.decodingSteps)) : came,
+    )
+  }
+  if (perMs * frontMs >= 1) return undefined
   let n = Math.min(places, perMs * meanOutput * decodeMs(1))
-  let [tokenMs, share] = [decodeMs(n), 0]
+  let [tokenMs, share, together] = [decodeMs(n), 0, 1]
   for (let i = 0; i < 40; i++) {
-    share = perMs * promptMs(meanPrompt, n)
+    together = gathered(n, tokenMs)
+    share = (perMs * promptsMs(together * meanPrompt, n, together)) / together
     if (share >= 1) return undefined
     tokenMs = decodeMs(n) / (1 - share)
     const next = perMs * meanOutput * tokenMs
@@ -113,66 +126,85 @@ function steady({ server: { limits, stepMs }, load, slowdown = 1 }: LlmQueueing,
     n += 0.5 * (next - n)
   }
   // A step carries the prompts that came during it beside its decodes.
-  if (n >= places || perMs * meanPrompt * tokenMs + n >= limits.maxBatchedTokens) return undefined
-  return { n, tokenMs, share, places, decodeMs, promptMs, perMs }
+  if (n >= places || (!promptsApart && perMs * meanPrompt * tokenMs + n >= maxBatchedTokens)) return undefined
+  return { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs }
 }
 
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
 function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Record<LatencyMetric, number> | undefined {
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
-  const { n, tokenMs, share, places, decodeMs, promptMs, perMs } = state
+  const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs } = state
   const { prompts, outputs } = of
   const { meanOutput, meanPrompt, promptCv2 } = model.load
   const z = normalQuantile(q)
   // Arrivals bunch: over an answer's time there are now more, now fewer others.
   const crowded = Math.min(places, n + z * Math.sqrt(n))
-  const interruption = promptMs(meanPrompt, n)
-  const spread = (z * interruption * Math.sqrt(Math.max(0, perMs * meanOutput * tokenMs))) / meanOutput
+  const interruption = promptsMs(together * meanPrompt, n, together)
+  const spread = (z * interruption * Math.sqrt(Math.max(0, (perMs * meanOutput * tokenMs) / together))) / meanOutput
   const tpot = decodeMs(crowded) / (1 - share) + spread
-  // One prompt after the other: Pollaczek-Khinchine's mean, an exponential tail.
-  const queue = share > 0 ? (interruption * (1 + promptCv2)) / (2 * (1 - share)) : 0
-  const waits = queue * Math.max(0, Math.log(share / (1 - q)))
+  // One prompt after the other: Pollaczek-Khinchine's mean, an exponential tail. So on the host before.
+  const queued = (serviceMs: number, busy: number, cv2: number) =>
+    busy > 0 ? ((serviceMs * (1 + cv2)) / (2 * (1 - busy))) * Math.max(0, Math.log(busy / (1 - q))) : 0
+  const { frontMs } = model.server
+  const waits = queued(interruption, share, promptCv2) + queued(frontMs, perMs * frontMs, 0)
+  // Until as many have come as are computed together, at the latest.
+  const gathering = model.server.limits.promptsApart && together > 1 ? (q * (together - 1)) / perMs : 0
   // For a place: many servers, each held for an answer (Sakasegawa 1977).
   const busy = n / places
   const held = meanOutput * tokenMs
   const full = (busy ** (Math.sqrt(2 * (places + 1)) - 1) * held) / (places * (1 - busy))
   const admission = full * Math.max(0, Math.log(busy / (1 - q)))
   const under = decodeMs(n) * q * Math.min(1, n)
-  const ttft = under + decodeMs(n) + promptMs(at(prompts, q), n) + waits + admission
+  const own = promptsMs(at(prompts, q) + (together - 1) * meanPrompt, n, together)
+  const ttft = frontMs + under + (model.server.limits.promptsApart ? 0 : decodeMs(n)) + own + waits + gathering + admission
   return { ttft, tpot, e2e: ttft + Math.max(0, at(outputs, q) - 1) * tokenMs }
 }
 
-/** The highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by the same requests. */
-export function predictLlmCapacity(
+const lowestRps = 1e-4
+
+function highest(holds: (rate: number) => boolean): number {
+  let [low, high] = [lowestRps, 1e5]
+  while (high / low > 1.005) {
+    const middle = Math.sqrt(low * high)
+    if (holds(middle)) low = middle
+    else high = middle
+  }
+  return low
+}
+
+/** The highest rate that is kept up with. */
+export const saturatedRps = (model: LlmQueueing): number => highest((rate) => steady(model, rate) !== undefined)
+
+/**
+ * What each slowdown makes of the highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by
+ * the same requests. Where all takes s times as long, a rate of r/s has s times the latencies of r: what was computed for one slowdown serves all others.
+ */
+export function llmCapacities(
   model: LlmQueueing,
   slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits' | 'classes'>,
-): PredictedCapacity {
+): (slowdown?: number) => PredictedCapacity {
   const { percentile, limitMs, classes = [] } = slo
   const apart = model.load.classes.filter(({ name }) => classes.includes(name))
-  /** As the SLO counts them, of the worst class; undefined beyond saturation. */
-  const worstMs = (rate: number): number | undefined => {
+  const known = new Map<number, number>()
+  /** As the SLO counts them, of the worst class; infinite beyond saturation. */
+  const countedAt = (rate: number): number => {
+    const found = known.get(rate)
+    if (found !== undefined) return found
     const each = (apart.length > 0 ? apart : [undefined]).map((of) => {
       const latencies = llmLatencies(model, rate, percentile, of)
-      return latencies && countedMs(latencies, slo, of?.name)
+      return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
     })
-    return each.reduce((a, b) => (a === undefined || b === undefined ? undefined : Math.max(a, b)))
+    const ms = Math.max(...each)
+    known.set(rate, ms)
+    return ms
   }
-  const highest = (holds: (rate: number) => boolean): number => {
-    let [low, high] = [1e-4, 1e5]
-    while (high / low > 1.005) {
-      const middle = Math.sqrt(low * high)
-      if (holds(middle)) low = middle
-      else high = middle
-    }
-    return low
+  const saturationRps = saturatedRps(model)
+  return (slowdown = 1) => {
+    const idleMs = slowdown * countedAt(lowestRps)
+    const common = { saturationRps: saturationRps / slowdown, idleMs }
+    if (idleMs > limitMs) return { ...common, capacityRps: 0, binding: 'slo' }
+    const capacityRps = highest((rate) => slowdown * countedAt(rate) <= limitMs) / slowdown
+    return { ...common, capacityRps, binding: capacityRps < 0.8 * common.saturationRps ? 'slo' : 'gpu' }
   }
-  const saturationRps = highest((rate) => steady(model, rate) !== undefined)
-  const idleMs = worstMs(1e-4) ?? Number.POSITIVE_INFINITY
-  if (idleMs > limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
-  const capacityRps = highest((rate) => {
-    const ms = worstMs(rate)
-    return ms !== undefined && ms <= limitMs
-  })
-  return { capacityRps, saturationRps, idleMs, binding: capacityRps < 0.8 * saturationRps ? 'slo' : 'gpu' }
 }

@@ -3,8 +3,9 @@ import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../devices/device-model-error.ts'
+import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
 import { type LlmServer, llmDefaults, llmServer } from '../../predictor/llm/serving-limits.ts'
-import { type Quantization, quantizations } from '../../predictor/llm/step-model.ts'
+import { kvCacheDtypes, quantizations } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
 
 /** A request of the load: what the scheduler needs to know of it. */
@@ -17,6 +18,14 @@ export interface LlmRequest {
   readonly requestClass?: string
 }
 
+export interface LlmModelOptions {
+  readonly ownGpus?: readonly Gpu[]
+  /** The server whose schedule and host it has, vLLM unless said. */
+  readonly engine?: LlmEngineName
+  /** Values of what a configuration does not name. */
+  readonly defaults?: Configuration
+}
+
 /**
  * @throws DeviceModelError for values that the model cannot read, or that the GPU does not have
  * @throws OutOfMemoryError where weights and one sequence do not fit
@@ -24,8 +33,7 @@ export interface LlmRequest {
 export function modelledLlm(
   architecture: Decoder,
   configuration: Configuration,
-  defaults: Configuration = {},
-  ownGpus: readonly Gpu[] = [],
+  { defaults = {}, ownGpus = [], engine = llmDefaults.engine }: LlmModelOptions = {},
 ): LlmServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   const { precision, queueLimit } = servingParametersOf(configuration, { precision: llmDefaults.precision, ...defaults })
@@ -37,7 +45,9 @@ export function modelledLlm(
   return llmServer(architecture, {
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
-    quantization: quantizationOf(all.quantization!),
+    engine,
+    quantization: oneOf(quantizations, 'quantization', all.quantization!),
+    kvCacheDtype: oneOf(kvCacheDtypes, 'kvCacheDtype', all.kvCacheDtype!),
     tensorParallel: resources.gpus,
     maxSequences: Number(all.maxNumSeqs),
     maxBatchedTokens: Number(all.maxNumBatchedTokens),
@@ -47,8 +57,8 @@ export function modelledLlm(
   })
 }
 
-function quantizationOf(value: number | string): Quantization {
-  const found = quantizations.find((name) => name === value)
-  if (found === undefined) throw new DeviceModelError(`quantization is '${value}'`, namesNear(String(value), quantizations))
+function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {
+  const found = names.find((name) => name === value)
+  if (found === undefined) throw new DeviceModelError(`${parameter} is '${value}'`, namesNear(String(value), names))
   return found
 }

@@ -3,41 +3,38 @@ import type { Slo } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
-import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
-import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
-import { arithmeticOf, layerWeights, stepError } from '../../predictor/llm/step-model.ts'
+import { engineError, type LlmEngineName } from '../../predictor/llm/engine-profile.ts'
+import { type LlmServer, llmDefaults } from '../../predictor/llm/serving-limits.ts'
+import { arithmeticOf, layerWeights } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
-import { type LlmLoad, llmLoad, predictLlmCapacity } from './llm-capacity.ts'
-import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
+import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
 
-interface LlmEstimatorOptions {
+interface LlmEstimatorOptions extends LlmModelOptions {
   readonly architecture: Decoder
   readonly slo: Slo
   /** Asked for once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
-  readonly defaults?: Configuration
-  readonly ownGpus?: readonly Gpu[]
 }
 
-/** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. */
-const closedFormError = 0.13
+/** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. Prompts that wait for company: TGI's. */
+const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
 /** d ln by which sensitivities are taken. */
 const small = 0.02
 
-type Read = { readonly server: LlmServer; readonly capacity: PredictedCapacity } | { readonly reason: string; readonly certain: boolean }
+type Read =
+  | { readonly server: LlmServer; readonly capacityAt: ReturnType<typeof llmCapacities> }
+  | { readonly reason: string; readonly certain: boolean }
 
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
-  const { architecture, slo, defaults, ownGpus } = options
+  const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
   const known = new Map<string, Read>()
   let load: LlmLoad | undefined
-  const predict = (server: LlmServer, slowdown = 1): PredictedCapacity => {
-    load ??= llmLoad(options.requests())
-    return predictLlmCapacity({ server, load, slowdown }, slo)
-  }
   const read = (configuration: Configuration): Read => {
     const key = configurationKey(configuration)
     let found = known.get(key)
@@ -49,8 +46,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   }
   const modelled = (configuration: Configuration): Read => {
     try {
-      const server = modelledLlm(architecture, configuration, defaults, ownGpus)
-      return { server, capacity: predict(server) }
+      const server = modelledLlm(architecture, configuration, options)
+      load ??= llmLoad(options.requests())
+      return { server, capacityAt: llmCapacities({ server, load }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
         return { reason: error.message.replace(' (emulated)', ''), certain: weightsExceed(architecture, configuration, options) }
@@ -62,16 +60,16 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   return {
     priorLogRate(configuration) {
       const found = read(configuration)
-      return 'server' in found ? logRate(found.capacity) : undefined
+      return 'server' in found ? logRate(found.capacityAt()) : undefined
     },
     priorFactors: (gpus) => ({
-      sd: gpus.map((gpu) => (gpu === 'none' ? small : stepError({ gpu: findGpu(gpu, ownGpus), tensorParallel: 1 }))),
+      sd: gpus.map((gpu) => (gpu === 'none' ? small : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })))),
       at: (logFactors) => {
         const moved = (configuration: Configuration, further = 0): number | undefined => {
           const found = read(configuration)
           if (!('server' in found)) return undefined
           const level = (logFactors[gpus.indexOf(found.server.device.gpu.name)] ?? 0) + further
-          return logRate(level === 0 ? found.capacity : predict(found.server, Math.exp(level)))
+          return logRate(found.capacityAt(Math.exp(level)))
         }
         return {
           logRate: (configuration) => moved(configuration),
@@ -85,7 +83,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     }),
     priorLogConstraint(configuration) {
       const found = read(configuration)
-      return 'server' in found && Number.isFinite(found.capacity.idleMs) ? Math.log(found.capacity.idleMs) : undefined
+      if (!('server' in found)) return undefined
+      const { idleMs } = found.capacityAt()
+      return Number.isFinite(idleMs) ? Math.log(idleMs) : undefined
     },
     cannotServe(configuration) {
       const found = read(configuration)
@@ -94,10 +94,12 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     estimate(configuration) {
       const found = read(configuration)
       if ('reason' in found) return { serves: false, reason: found.reason }
-      const { server, capacity } = found
-      const slower = predict(server, 1 + stepError(server.device)).capacityRps
-      const device = capacity.capacityRps > 0 ? slower / capacity.capacityRps - 1 : 1
-      return { serves: true, ...capacity, relativeError: Math.hypot(device, closedFormError), outOfMemory: 0 }
+      const { server, capacityAt } = found
+      const capacity = capacityAt()
+      const error = 1 + engineError(server.engine, server.device)
+      const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
+      const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
+      return { serves: true, ...capacity, relativeError: Math.hypot(steps, closedFormError(server.engine)), outOfMemory: 0 }
     },
   }
 }

@@ -1,28 +1,26 @@
 /** The `simulated` launcher of language models: a trial is continuous batching in virtual time. */
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
-import type { Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
-interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'> {
+interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'>, Omit<LlmModelOptions, 'defaults'> {
   readonly architecture: Decoder
-  readonly ownGpus?: readonly Gpu[]
 }
 
 export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions): Launcher {
-  const { architecture, ownGpus, ...load } = options
+  const { architecture, ownGpus, engine, ...load } = options
   return {
     name: 'simulated',
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(architecture, configuration, ownGpus)
+      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, engine })
       refuseTooLong(load.requests, modelled)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
@@ -39,9 +37,9 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
   }
 }
 
-function serverOrInfeasible(architecture: Decoder, configuration: Configuration, ownGpus: readonly Gpu[] | undefined): LlmServer {
+function serverOrInfeasible(architecture: Decoder, configuration: Configuration, options: LlmModelOptions): LlmServer {
   try {
-    return modelledLlm(architecture, configuration, {}, ownGpus)
+    return modelledLlm(architecture, configuration, options)
   } catch (error) {
     if (error instanceof OutOfMemoryError) throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
     if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)

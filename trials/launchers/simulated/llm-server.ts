@@ -1,6 +1,6 @@
 /**
- * A language model's server in virtual time: the scheduler of the emulated one, its steps as long as the step model says. Requests reach it
- * and tokens leave it at once: what HTTP and tokenizers take is not simulated.
+ * A language model's server in virtual time: the scheduler of the emulated one, its steps as long as the server's profile says. Requests
+ * reach the scheduler once the host has taken them in, one after the other; tokens leave it at once.
  */
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
@@ -53,7 +53,14 @@ export class SimulatedLlmServer implements VirtualServer {
     const batcher = this.#batcher
     const closed = load.kind === 'closed'
     const endMs = load.durationS * 1000
-    const arrivals = load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : Array.from(schedule(load))
+    const sent: number[] = []
+    // When the scheduler sees them: the host takes one after the other.
+    const arrivals: number[] = []
+    const send = (ms: number) => {
+      sent.push(ms)
+      arrivals.push(Math.max(arrivals.at(-1) ?? 0, ms) + server.frontMs)
+    }
+    for (const ms of load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)) send(ms)
     const answers: Answer[] = []
     const keptGaps = Math.max(1, Math.ceil((arrivals.length * meanOutput(requests)) / gapsKept))
     const gapsMs: number[] = []
@@ -81,13 +88,13 @@ export class SimulatedLlmServer implements VirtualServer {
         answer.index = index
         if (!last) return
         answer.done = true
-        if (closed && now < endMs) arrivals.push(now)
+        if (closed && now < endMs) send(now)
       }
-      if (!batcher.add({ ...request, token }) && closed && now < endMs) arrivals.push(now + refusedMs)
+      if (!batcher.add({ ...request, token }) && closed && now < endMs) send(now + refusedMs)
     }
 
     for (;;) {
-      while (next < arrivals.length && arrivals[next]! <= now) arrive(arrivals[next++]!)
+      while (next < arrivals.length && arrivals[next]! <= now) arrive(sent[next++]!)
       const step = batcher.schedule()
       if (step === undefined) {
         if (next >= arrivals.length) break

@@ -1,4 +1,4 @@
-/** Drives the scheduler in real time: every step takes the time that the device model gives for it. Emulated, and says so. */
+/** Drives the scheduler in real time: every step, and every request's time on the host before, takes as long as the server's profile says. Emulated, and says so. */
 import { EmulatedDevice } from '../engines/emulated.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'
 import type { StepWork } from './step-model.ts'
@@ -9,13 +9,23 @@ export class LlmEngine {
   readonly #device = new EmulatedDevice()
   #timer: NodeJS.Timeout | undefined
   #idle: (() => void)[] = []
+  readonly #frontMs: number
+  /** When the host has taken in the last request that came. */
+  #frontFreeMs = 0
+  /** Requests that the host has not taken in yet. */
+  readonly #entering = new Map<Sequence, NodeJS.Timeout>()
   /** Steps, and sequences over all of them: their ratio is the mean batch. */
   steps = 0
   stepSequences = 0
 
-  constructor(limits: SchedulerLimits, stepMs: (work: StepWork) => number) {
+  constructor(
+    private readonly limits: SchedulerLimits,
+    stepMs: (work: StepWork) => number,
+    frontMs: number,
+  ) {
     this.scheduler = new ContinuousBatcher(limits)
     this.#stepMs = stepMs
+    this.#frontMs = frontMs
   }
 
   get busyMs(): number {
@@ -24,22 +34,41 @@ export class LlmEngine {
 
   /** False when too many wait. */
   add(sequence: Sequence): boolean {
-    const added = this.scheduler.add(sequence)
-    if (added && this.#timer === undefined) this.#next(performance.now())
-    return added
+    if (this.#entering.size + this.scheduler.waiting >= this.limits.queueLimit) return false
+    const now = performance.now()
+    this.#frontFreeMs = Math.max(now, this.#frontFreeMs) + this.#frontMs
+    const enter = () => {
+      this.#entering.delete(sequence)
+      this.scheduler.add(sequence)
+      if (this.#timer === undefined) this.#next(performance.now())
+    }
+    this.#entering.set(sequence, setTimeout(enter, this.#frontFreeMs - now))
+    return true
   }
 
   remove(sequence: Sequence): void {
+    clearTimeout(this.#entering.get(sequence))
+    this.#entering.delete(sequence)
     this.scheduler.remove(sequence)
+    this.#tellIdle()
   }
 
   /** Resolves when nothing is under way. */
   drained(): Promise<void> {
-    return this.#timer === undefined ? Promise.resolve() : new Promise((resolve) => this.#idle.push(resolve))
+    return this.#isIdle() ? Promise.resolve() : new Promise((resolve) => this.#idle.push(resolve))
   }
 
   close(): void {
     clearTimeout(this.#timer)
+    for (const entering of this.#entering.values()) clearTimeout(entering)
+  }
+
+  #isIdle(): boolean {
+    return this.#timer === undefined && this.#entering.size === 0
+  }
+
+  #tellIdle(): void {
+    if (this.#isIdle()) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** The device starts its next step where the last one ended, however late the timer was. */
@@ -47,7 +76,7 @@ export class LlmEngine {
     const step = this.scheduler.schedule()
     if (!step) {
       this.#timer = undefined
-      for (const resolve of this.#idle.splice(0)) resolve()
+      this.#tellIdle()
       return
     }
     this.steps += 1

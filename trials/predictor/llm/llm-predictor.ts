@@ -21,12 +21,23 @@ export async function startLlmPredictor(
   const { llm } = settings
   if (settings.gpu === undefined) throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
   const gpu = findGpu(settings.gpu, ownGpus)
-  const { precision, quantization, tensorParallel, maxSequences, maxBatchedTokens, maxModelLength: asked } = llm
+  const {
+    precision,
+    quantization,
+    kvCacheDtype,
+    engine: emulated,
+    tensorParallel,
+    maxSequences,
+    maxBatchedTokens,
+    maxModelLength: asked,
+  } = llm
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
-  const { limits, maxModelLength, memoryMiB, stepMs } = llmServer(architecture, {
+  const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = llmServer(architecture, {
+    engine: emulated,
     gpu,
     precision,
     quantization,
+    kvCacheDtype,
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
@@ -34,7 +45,7 @@ export async function startLlmPredictor(
     memoryShare,
     queueLimit: settings.queueLimit,
   })
-  const engine = new LlmEngine(limits, stepMs)
+  const engine = new LlmEngine(limits, stepMs, frontMs)
   const scheduler = engine.scheduler
   const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated)`
   return serveCompletions(new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching), settings, [

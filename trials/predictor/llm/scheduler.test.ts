@@ -48,9 +48,48 @@ test('newcomers join between steps: decodes come first, prompts get what is left
   batcher.add(sequence(10, 50).made)
   step(batcher)
   batcher.add(sequence(100, 5).made)
-  expect(step(batcher)).toEqual({ prefillTokens: 63, decodes: 1, decodeContext: 11 })
-  expect(step(batcher)).toEqual({ prefillTokens: 37, decodes: 1, decodeContext: 12 })
-  expect(step(batcher)).toEqual({ prefillTokens: 0, decodes: 2, decodeContext: 13 + 101 })
+  expect(step(batcher)).toEqual({ prefillTokens: 63, prompts: 1, promptContext: 0, decodes: 1, decodeContext: 11, heldUp: 0 })
+  expect(step(batcher)).toEqual({ prefillTokens: 37, prompts: 1, promptContext: 63, decodes: 1, decodeContext: 12, heldUp: 0 })
+  expect(step(batcher)).toEqual({ prefillTokens: 0, prompts: 0, promptContext: 0, decodes: 2, decodeContext: 13 + 101, heldUp: 0 })
+})
+
+describe('prompts in steps of their own', () => {
+  const kinds = (batcher: ContinuousBatcher, count: number) =>
+    Array.from({ length: count }, () => {
+      const work = step(batcher)
+      return work && (work.prefillTokens > 0 ? `${work.prompts} prompts, ${work.heldUp} held up` : `${work.decodes} decode`)
+    })
+
+  test('hold up those that decode, at once where they are a share of them', () => {
+    const batcher = new ContinuousBatcher({ ...limits, promptsApart: { waitingShare: 0, decodingSteps: 0 } })
+    batcher.add(sequence(10, 5).made)
+    expect(kinds(batcher, 2)).toEqual(['1 prompts, 0 held up', '1 decode'])
+    batcher.add(sequence(10, 5).made)
+    batcher.add(sequence(10, 5).made)
+    expect(kinds(batcher, 2)).toEqual(['2 prompts, 1 held up', '3 decode'])
+  })
+
+  test('wait for company, and no longer than so many steps', () => {
+    const batcher = new ContinuousBatcher({ ...limits, promptsApart: { waitingShare: 1, decodingSteps: 3 } })
+    batcher.add(sequence(10, 20).made)
+    batcher.add(sequence(10, 20).made)
+    expect(kinds(batcher, 1)).toEqual(['2 prompts, 0 held up'])
+    batcher.add(sequence(10, 20).made)
+    expect(kinds(batcher, 4)).toEqual(['2 decode', '2 decode', '2 decode', '1 prompts, 2 held up'])
+    // Two wait now, fewer than the three that decode; then a third comes.
+    batcher.add(sequence(10, 20).made)
+    expect(kinds(batcher, 1)).toEqual(['3 decode'])
+  })
+})
+
+test('a server that reserves lets in only what finds room to its end, and none starts over', () => {
+  const [free, reserving] = [false, true].map((reserves) => {
+    const batcher = new ContinuousBatcher({ ...limits, cacheTokens: 160, reserves })
+    for (let i = 0; i < 4; i++) batcher.add(sequence(16, 48).made)
+    while (step(batcher)) {}
+    return batcher.preemptions
+  })
+  expect([free! > 0, reserving]).toEqual([true, 0])
 })
 
 test('no more sequences than allowed are under way', () => {

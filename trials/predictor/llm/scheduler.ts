@@ -1,7 +1,8 @@
 /**
  * Continuous batching (Yu et al., OSDI 2022) over a paged cache (Kwon et al., SOSP 2023) with chunked prefill (Agrawal et al., OSDI 2024),
  * in the order of vLLM's scheduler: running sequences first, then waiting ones; a sequence that finds no room makes the newest one yield
- * its blocks and start over. No clock: whoever drives it knows how long a step takes.
+ * its blocks and start over. Other servers compute prompts before they decode, or let in only what will find room.
+ * No clock: whoever drives it knows how long a step takes.
  */
 import type { StepWork } from './step-model.ts'
 
@@ -14,6 +15,13 @@ export interface SchedulerLimits {
   readonly cacheTokens: number
   /** Sequences that may wait. */
   readonly queueLimit: number
+  /**
+   * Prompts are computed in steps of their own, as soon as those that wait are such a share of those that decode, or so many steps of decoding after
+   * the last; absent: in pieces beside decoding.
+   */
+  readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
+  /** A sequence is let in once its whole answer has room, so that none has to start over. */
+  readonly reserves?: boolean
 }
 
 /** Tokens of one cache block. */
@@ -66,6 +74,9 @@ export class ContinuousBatcher {
   #waiting: Running[] = []
   readonly #running: Running[] = []
   #freeBlocks: number
+  #decodesSincePrompts = 0
+  /** Blocks that the running sequences will have at their ends. */
+  #promised = 0
   /** Prefixes whose keys and values were computed lately, oldest first. */
   readonly #known = new Set<number>()
   preemptions = 0
@@ -105,9 +116,19 @@ export class ContinuousBatcher {
 
   /** The next step; undefined when there is nothing to do. */
   schedule(): Step | undefined {
+    const apart = this.#limits.promptsApart
+    if (apart === undefined) return this.#step('both')
+    const decodes = this.#running.filter(decoding).length
+    const decodesFirst = this.#decodesSincePrompts < apart.decodingSteps && this.#waiting.length < apart.waitingShare * decodes
+    const step = (decodesFirst ? undefined : this.#step('prompts')) ?? this.#step('decodes') ?? this.#step('prompts')
+    this.#decodesSincePrompts = step && step.work.decodes > 0 ? this.#decodesSincePrompts + 1 : 0
+    return step
+  }
+
+  #step(of: 'prompts' | 'decodes' | 'both'): Step | undefined {
     const { maxBatchedTokens, maxSequences } = this.#limits
     let budget = maxBatchedTokens
-    let [prefillTokens, decodes, decodeContext] = [0, 0, 0]
+    let [prefillTokens, decodes, decodeContext, prompts, promptContext] = [0, 0, 0, 0, 0]
     const parts: Part[] = []
     const preemptionsBefore = this.preemptions
     const take = (running: Running): boolean => {
@@ -115,26 +136,34 @@ export class ContinuousBatcher {
       const tokens = Math.min(missing, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
-      if (missing === 1 && running.produced > 0) {
+      if (decoding(running)) {
         decodes += 1
         decodeContext += running.cached + 1
-      } else prefillTokens += tokens
+      } else {
+        prompts += 1
+        promptContext += running.cached
+        prefillTokens += tokens
+      }
       parts.push({ running, tokens })
       return true
     }
     for (const running of [...this.#running]) {
       if (budget === 0) break
+      if (of !== 'both' && decoding(running) !== (of === 'decodes')) continue
       while (running.active && !take(running)) {
         const newest = this.#running.at(-1)!
         // Already part of this step: what it holds is needed now.
         if (budget === 0 || parts.some((part) => part.running === newest)) break
+        // The rest of its prompt waits until another ends; what is computed of it would be found again.
+        if (newest === running && !decoding(running) && parts.length > 0) break
         this.#preempt(newest)
       }
     }
     // What was just pushed out would only come back to push others out.
-    const admits = this.preemptions === preemptionsBefore
+    const admits = of !== 'decodes' && this.preemptions === preemptionsBefore
     while (admits && budget > 0 && this.#waiting.length > 0 && this.#running.length < maxSequences) {
       const next = this.#waiting[0]!
+      if (!this.#hasRoom(next)) break
       const hit = this.#hit(next.sequence)
       next.cached = hit
       if (!take(next)) {
@@ -142,12 +171,14 @@ export class ContinuousBatcher {
         break
       }
       next.active = true
+      this.#promised += finalBlocks(next)
       this.#running.push(next)
       this.#waiting.shift()
       this.prefixHitTokens += hit
     }
     if (parts.length === 0) return undefined
-    const work = { prefillTokens, decodes, decodeContext }
+    const heldUp = of === 'prompts' ? this.#running.filter(decoding).length : 0
+    const work = { prefillTokens, decodes, decodeContext, prompts, promptContext, heldUp }
     return {
       work,
       sequences: parts.length,
@@ -157,7 +188,7 @@ export class ContinuousBatcher {
   }
 
   #repeats(parts: readonly Part[]): number {
-    const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences
+    const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences || !this.#hasRoom(this.#waiting[0]!)
     if (!full || parts.length < this.#running.length) return 1
     const times = Math.min(...parts.map(({ running }) => running.sequence.outputTokens - running.produced))
     const blocks = parts.reduce((sum, { running }) => sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks, 0)
@@ -188,9 +219,14 @@ export class ContinuousBatcher {
     return true
   }
 
+  #hasRoom(next: Running): boolean {
+    return !this.#limits.reserves || this.#promised + finalBlocks(next) <= this.#totalBlocks
+  }
+
   /** Its place and its blocks are free again. */
   #end(running: Running): void {
     this.#freeBlocks += running.blocks
+    this.#promised -= finalBlocks(running)
     running.blocks = 0
     running.active = false
     this.#running.splice(this.#running.lastIndexOf(running), 1)
@@ -225,3 +261,8 @@ export class ContinuousBatcher {
 
 /** Tokens of a sequence that exist: all but the one to come must be in the cache. */
 const known = ({ sequence, produced }: Running): number => sequence.promptTokens + produced
+
+/** Its next step makes a token from the last one alone. */
+const decoding = (running: Running): boolean => running.produced > 0 && known(running) - running.cached === 1
+
+const finalBlocks = ({ sequence }: Running): number => Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)

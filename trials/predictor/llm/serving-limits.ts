@@ -1,11 +1,14 @@
 /** A language model's server as it is set up: device, cache, and what its scheduler may do. Emulated and simulated servers are made of it alike. */
 import type { Decoder } from '../../devices/architecture.ts'
+import { engineProfiles, type LlmEngineName, profiledStepTimes } from './engine-profile.ts'
 import type { SchedulerLimits } from './scheduler.ts'
 import { cacheSize } from './step-costs.ts'
-import { type LlmDevice, type StepWork, stepTimes } from './step-model.ts'
+import type { LlmDevice, StepWork } from './step-model.ts'
 
 /** What may be tuned, by the names that vLLM gives it. */
 interface LlmServing extends Omit<LlmDevice, 'architecture'> {
+  /** Whose schedule and host it has. */
+  readonly engine: LlmEngineName
   /** Sequences under way at once (max-num-seqs). */
   readonly maxSequences: number
   /** Tokens of one step (max-num-batched-tokens). */
@@ -25,15 +28,20 @@ export const llmDefaults = {
   gpuMemoryUtilization: 0.9,
   precision: 'fp16',
   quantization: 'none',
+  kvCacheDtype: 'auto',
+  engine: 'vllm',
 } as const
 
 export interface LlmServer {
+  readonly engine: LlmEngineName
   readonly device: LlmDevice
   readonly limits: SchedulerLimits
   readonly maxModelLength: number
   /** GPU memory of each GPU that is used, MiB. */
   readonly memoryMiB: number
   readonly stepMs: (work: StepWork) => number
+  /** Of each request on the host before the scheduler sees it, ms. */
+  readonly frontMs: number
 }
 
 /**
@@ -41,10 +49,11 @@ export interface LlmServer {
  * @throws DeviceModelError for what the GPU does not have
  */
 export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer {
-  const { maxSequences, maxBatchedTokens, memoryShare, queueLimit, ...rest } = serving
+  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, ...rest } = serving
   const device: LlmDevice = { architecture, ...rest }
+  const profile = engineProfiles[engine]
   const maxModelLength = Math.min(serving.maxModelLength, architecture.maxSequenceLength)
   const { tokens, memoryMiB } = cacheSize(device, memoryShare, maxBatchedTokens, maxModelLength)
-  const limits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit }
-  return { device, limits, maxModelLength, memoryMiB, stepMs: stepTimes(device) }
+  const limits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit, ...profile.order }
+  return { engine, device, limits, maxModelLength, memoryMiB, stepMs: profiledStepTimes(device, profile), frontMs: profile.hostMs.front }
 }

@@ -3,7 +3,8 @@ import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { OutOfMemoryError } from '../engine.ts'
 import { cacheSize } from './step-costs.ts'
-import { type LlmDevice, stepTimes } from './step-model.ts'
+import type { LlmDevice } from './step-model.ts'
+import { composedStepTimes } from './testing/composed-steps.ts'
 
 const on = (gpu: string, model = 'llama-3.1-8b', tensorParallel = 1): LlmDevice => ({
   architecture: architectureOf(model) as Decoder,
@@ -15,7 +16,7 @@ const decode = (decodes: number, context = 500) => ({ prefillTokens: 0, decodes,
 const prefill = (prefillTokens: number) => ({ prefillTokens, decodes: 0, decodeContext: 0 })
 
 test('a step is never faster than reading the weights, and batches of decodes are cheap', () => {
-  const stepMs = stepTimes(on('L4'))
+  const stepMs = composedStepTimes(on('L4'))
   // 16.06 GB of weights, the input embedding is looked up: 15 GB over 300 GB/s.
   expect(stepMs(decode(1))).toBeGreaterThan(50)
   expect(stepMs(decode(1))).toBeLessThan(90)
@@ -23,7 +24,7 @@ test('a step is never faster than reading the weights, and batches of decodes ar
 })
 
 test('prompts cost computing, and beside decodes they share the reading of the weights', () => {
-  const stepMs = stepTimes(on('L4'))
+  const stepMs = composedStepTimes(on('L4'))
   expect(stepMs(prefill(2048))).toBeGreaterThan(3 * stepMs(prefill(256)))
   const mixed = stepMs({ prefillTokens: 512, decodes: 16, decodeContext: 16 * 500 })
   expect(mixed).toBeGreaterThan(stepMs(prefill(512)))
@@ -31,7 +32,7 @@ test('prompts cost computing, and beside decodes they share the reading of the w
 })
 
 test('two GPUs are faster than one, and less than twice as fast', () => {
-  const [one, two] = [stepTimes(on('A100-80GB')), stepTimes(on('A100-80GB', 'llama-3.1-8b', 2))]
+  const [one, two] = [composedStepTimes(on('A100-80GB')), composedStepTimes(on('A100-80GB', 'llama-3.1-8b', 2))]
   for (const work of [decode(8), prefill(1024)]) {
     expect(two(work)).toBeLessThan(one(work))
     expect(two(work)).toBeGreaterThan(one(work) / 2)

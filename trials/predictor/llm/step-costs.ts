@@ -1,10 +1,10 @@
 /** How many tokens the cache of a language model holds. */
-import { type Decoder, kvBytesPerToken, parameterCount } from '../../devices/architecture.ts'
+import { type Decoder, kvBytesPerToken, kvElementsPerToken, parameterCount } from '../../devices/architecture.ts'
 import { usableMemoryMiB } from '../../devices/catalogue.ts'
 import { bytesPerElement } from '../../devices/convnets.ts'
 import { gpuMemoryMiB } from '../../devices/device-model.ts'
 import { OutOfMemoryError } from '../engine.ts'
-import { arithmeticOf, type LlmDevice, layerWeights } from './step-model.ts'
+import { arithmeticOf, cacheBytes, type LlmDevice, layerWeights } from './step-model.ts'
 
 interface CacheSize {
   /** Tokens whose keys and values fit. */
@@ -21,10 +21,10 @@ interface CacheSize {
 export function cacheSize(device: LlmDevice, utilization: number, maxBatchedTokens: number, maxModelLength: number): CacheSize {
   const { architecture, gpu, precision, tensorParallel } = device
   const memoryMiB = usableMemoryMiB(gpu) * utilization
-  const perToken = kvBytesPerToken(architecture, precision) / 2 ** 20
+  const perToken = (kvElementsPerToken(architecture) * cacheBytes(device)) / 2 ** 20
   const length = Math.min(maxBatchedTokens, architecture.maxSequenceLength)
   const { mib } = gpuMemoryMiB({ architecture, gpu, precision, batch: 1, sequenceLength: length, phase: 'prefill' })
-  const whole = mib - perToken * length - savedMiB(device)
+  const whole = mib - (kvBytesPerToken(architecture, precision) / 2 ** 20) * length - savedMiB(device)
   const context = gpuContextMiB(device)
   const needed = context + (whole - context) / tensorParallel
   const tokens = Math.floor((memoryMiB - needed) / (perToken / tensorParallel))

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
-import { type LlmDevice, type StepParts, stepCoefficients, stepErrors, stepParts, stepTimes } from './step-model.ts'
+import { type LlmDevice, type StepParts, splitError, stepCoefficients, stepParts } from './step-model.ts'
+import { composedStepTimes } from './testing/composed-steps.ts'
 
 /** Steps of the composed tables: of each device a prompt of 1,024 tokens, and decodes with 1,152 tokens (1,024 and half of 256) in the cache. */
 const table = ['llama-3-1-8b', 'qwen2-5-14b'].flatMap((model) => {
@@ -44,7 +45,7 @@ const errorsOf = (rows: readonly Row[], predict: (row: Row) => number) => {
   const at = (q: number) => errors[Math.floor(q * (errors.length - 1))]!
   return { median: at(0.5), twoThirds: at(2 / 3), p90: at(0.9) }
 }
-const model = ({ device, work }: Row) => stepTimes(device)(work)
+const model = ({ device, work }: Row) => composedStepTimes(device)(work)
 
 describe('against the composed tables', () => {
   test('the coefficients are the ones that fit them', () => {
@@ -52,31 +53,31 @@ describe('against the composed tables', () => {
     for (const [i, value] of fitted(alone).entries()) expect(value / stepCoefficients[names[i]!]).toBeCloseTo(1, 1)
   })
 
-  test('on one GPU: median error at most 8 %, nine of ten within 18 %, two of three within what is stated', () => {
+  test('on one GPU: median error at most 8 %, nine of ten within 18 %, two of three within 10 %', () => {
     const { median, twoThirds, p90 } = errorsOf(alone, model)
-    expect([median < 0.08, p90 < 0.18, twoThirds < stepErrors.inTables]).toEqual([true, true, true])
+    expect([median < 0.08, p90 < 0.18, twoThirds < 0.1]).toEqual([true, true, true])
   })
 
-  test('a GPU that was left out of the fit is within what is stated of GPUs that are not in the tables', () => {
+  test('a GPU that was left out of the fit is within 20 % in two cases of three', () => {
     const gpus = [...new Set(alone.map(({ device }) => device.gpu.name))]
     const missed = gpus.flatMap((gpu) => {
       const coefficients = fitted(alone.filter(({ device }) => device.gpu.name !== gpu))
       const predict = (row: Row) => partsOf(row).reduce((sum, x, i) => sum + x * coefficients[i]!, 0)
       return alone.filter(({ device }) => device.gpu.name === gpu).map((row) => ({ ...row, ms: row.ms / predict(row) }))
     })
-    expect(errorsOf(missed, () => 1).twoThirds).toBeLessThan(stepErrors.otherGpu)
+    expect(errorsOf(missed, () => 1).twoThirds).toBeLessThan(0.2)
   })
 
   test('a group of GPUs over NVLink is within what is stated; over PCIe it is not known', () => {
     const groups = table.filter(({ device }) => device.tensorParallel > 1 && device.gpu.name !== 'L40S')
-    expect(errorsOf(groups, model).twoThirds).toBeLessThan(Math.hypot(stepErrors.inTables, stepErrors.nvlink))
+    expect(errorsOf(groups, model).twoThirds).toBeLessThan(Math.hypot(0.1, splitError(findGpu('H100'))))
   })
 })
 
 describe('quantisation', () => {
   const llama = architectureOf('llama-3.1-8b') as Decoder
   const on = (gpu: string, quantization: LlmDevice['quantization']) =>
-    stepTimes({ architecture: llama, gpu: findGpu(gpu), precision: 'fp16', quantization, tensorParallel: 1 })
+    composedStepTimes({ architecture: llama, gpu: findGpu(gpu), precision: 'fp16', quantization, tensorParallel: 1 })
   const decode = (decodes: number) => ({ prefillTokens: 0, decodes, decodeContext: 500 * decodes })
   const prompt = { prefillTokens: 2048, decodes: 0, decodeContext: 0 }
 

@@ -1,23 +1,29 @@
 /**
- * How long one step of a language model takes: one forward pass over the tokens of prompts and one token of each decoding sequence, its costs added.
+ * What one step of a language model asks of its GPUs: one forward pass over the tokens of prompts and one token of each decoding sequence.
  *
  * Calibrated on per-operation latencies that ai-dynamo/aiconfigurator (Apache-2.0) measured, composed into whole steps for llama-3.1-8b and
  * qwen2.5-14b on A100, H100, H200, B200 and L40S, alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not say their
- * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted. No whole server is behind them.
+ * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted. What whole servers add is their profile's.
  */
-import type { Decoder } from '../../devices/architecture.ts'
+import { attentionWeights, type Decoder, feedForwardWeights, kvElementsPerToken } from '../../devices/architecture.ts'
 import type { Gpu, Precision } from '../../devices/catalogue.ts'
+import { bytesPerElement } from '../../devices/convnets.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 
 /** Weights in fewer bits than the arithmetic. `fp8`: both in 8 bits where the GPU has them, else weights alone; `awq`, `gptq`: weights in 4 bits. */
 export const quantizations = ['none', 'fp8', 'awq', 'gptq'] as const
 export type Quantization = (typeof quantizations)[number]
 
+/** Numbers of the cache of keys and values: `auto` as the arithmetic has them, 16 bits at least. */
+export const kvCacheDtypes = ['auto', 'fp8', 'fp8_e4m3', 'fp8_e5m2'] as const
+export type KvCacheDtype = (typeof kvCacheDtypes)[number]
+
 export interface LlmDevice {
   readonly architecture: Decoder
   readonly gpu: Gpu
   readonly precision: Precision
   readonly quantization?: Quantization
+  readonly kvCacheDtype?: KvCacheDtype
   /** GPUs that share every layer. */
   readonly tensorParallel: number
 }
@@ -28,6 +34,12 @@ export interface StepWork {
   readonly decodes: number
   /** Tokens in the cache of the decoding sequences, all together. */
   readonly decodeContext: number
+  /** Sequences whose prompts it works at; 1 with prompts in it unless said. */
+  readonly prompts?: number
+  /** Tokens of those prompts that are in the cache already, all together. */
+  readonly promptContext?: number
+  /** Sequences that would decode, and wait for it. */
+  readonly heldUp?: number
 }
 
 /** What a step asks of each GPU of the group, each in ms at the datasheet's rates. */
@@ -44,7 +56,7 @@ export interface StepParts {
   readonly exchanged: number
 }
 
-/** How much longer each takes than by the datasheet. Fitted by relative least squares; the test of this file fits them again. */
+/** How much longer each takes than by the datasheet in the composed tables. Fitted by relative least squares; the test of this file fits them again. */
 export const stepCoefficients = {
   /** ms of launches and small kernels a layer. */
   layers: 0.0446,
@@ -58,17 +70,10 @@ export const stepCoefficients = {
 /** Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict themselves, which the error says. */
 const links = { nvlink: { ms: 0.0076, gbPerS: 200 }, pcie: { ms: 0.0436, gbPerS: 7 } } as const
 
-/** Standard deviations of ln(time): in the tables; of a GPU that is not in them (each left out in turn); of a group, by its link. */
-export const stepErrors = { inTables: 0.1, otherGpu: 0.2, nvlink: 0.3, pcie: 0.6 } as const
-
-const inTables: ReadonlySet<string> = new Set(['A100-80GB', 'H100', 'H200', 'B200', 'L40S'])
 const hasNvlink = (gpu: Gpu) => /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
 
-/** ± of a step's time, two cases of three. */
-export function stepError({ gpu, tensorParallel }: Pick<LlmDevice, 'gpu' | 'tensorParallel'>): number {
-  const alone = inTables.has(gpu.name) ? stepErrors.inTables : stepErrors.otherGpu
-  return tensorParallel === 1 ? alone : Math.hypot(alone, hasNvlink(gpu) ? stepErrors.nvlink : stepErrors.pcie)
-}
+/** Standard deviation of ln(time) of a group of GPUs, by its link, beside that of one. */
+export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)
 
 /** How the numbers of a device are stored and multiplied. */
 interface Arithmetic {
@@ -114,9 +119,29 @@ const before = (generation: string, gpu: Gpu): boolean => {
   return own >= 0 && own < generations.indexOf(generation)
 }
 
-/** Weights of the layers' products, and of the last product onto the vocabulary. Quantised servers leave the latter as it is. */
-export const layerWeights = (a: Decoder): number =>
-  a.layers * (a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads) + 3 * a.hidden * a.intermediate)
+/** Weights of the layers' products: what quantisation narrows; embeddings and the last product stay as they are. */
+export const layerWeights = (a: Decoder): number => a.layers * (attentionWeights(a) + feedForwardWeights(a))
+
+/** Of them those that a token is multiplied with. */
+const activeWeights = (a: Decoder): number => a.layers * (attentionWeights(a) + feedForwardWeights(a, a.experts?.active))
+
+/** Of them those that so many tokens read: experts are chosen evenly, and one that several choose is read once. */
+function readWeights(a: Decoder, tokens: number): number {
+  if (a.experts === undefined) return layerWeights(a)
+  const { count, active } = a.experts
+  return a.layers * (attentionWeights(a) + feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens)))
+}
+
+/** Bytes of one number of the cache. @throws DeviceModelError where the GPU cannot read it */
+export function cacheBytes({ gpu, precision, kvCacheDtype = 'auto' }: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
+  if (kvCacheDtype === 'auto') return Math.max(2, bytesPerElement(precision))
+  if (before('Ampere', gpu))
+    throw new DeviceModelError(
+      `${gpu.name} (${gpu.generation}) has no kernels for a cache in ${kvCacheDtype}`,
+      'use kvCacheDtype auto, or a GPU from Ampere on',
+    )
+  return 1
+}
 
 /** The parts of steps on a device. */
 export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
@@ -125,47 +150,28 @@ export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const tflops16 = gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const bytesPerMs = gpu.bandwidthGBs * 1e6 * tensorParallel
   const head = a.vocabulary * a.hidden
-  const weights = layerWeights(a)
-  const readMs = (weights * weightBytes + 2 * head) / bytesPerMs
-  const kvBytes = 4 * a.layers * a.kvHeads * a.headSize
+  const weights = activeWeights(a)
+  const kvBytes = kvElementsPerToken(a) * cacheBytes(device)
   const link = hasNvlink(gpu) ? links.nvlink : links.pcie
-  return ({ prefillTokens, decodes, decodeContext }) => {
+  return ({ prefillTokens, decodes, decodeContext, prompts = 1, promptContext = 0 }) => {
     const tokens = prefillTokens + decodes
+    const readMs = (readWeights(a, tokens) * weightBytes + 2 * head) / bytesPerMs
     const products = (2 * weights * tokens * widening) / (tflops * 1e9 * tensorParallel)
-    // Only a sequence's last token is unembedded. Causal attention: half of all pairs.
+    // Only a sequence's last token is unembedded. Causal attention: half of all pairs within a piece, and all with what went before it.
+    const pairs = prefillTokens === 0 ? 0 : (prefillTokens * (prefillTokens / 2 + promptContext)) / prompts
     const others =
-      (2 * head * (decodes + (prefillTokens > 0 ? 1 : 0)) + 2 * a.layers * a.heads * a.headSize * prefillTokens ** 2) /
+      (2 * head * (decodes + (prefillTokens > 0 ? prompts : 0)) + 4 * a.layers * a.heads * a.headSize * pairs) /
       (tflops16 * 1e9 * tensorParallel)
     const bytes = (2 * (tensorParallel - 1) * tokens * a.hidden * 2) / tensorParallel
     return {
       layers: a.layers,
       weights: readMs,
       weights8: eightBit ? readMs : 0,
-      cache: (kvBytes * decodeContext) / bytesPerMs,
+      cache: (kvBytes * (decodeContext + promptContext)) / bytesPerMs,
       flops16: others + (eightBit ? 0 : products),
       flops8: eightBit ? products : 0,
       exchanges: tensorParallel === 1 ? 0 : 2 * a.layers * link.ms,
       exchanged: (2 * a.layers * bytes) / (link.gbPerS * 1e6),
     }
-  }
-}
-
-/** Time of a step, ms; 0 for one without tokens. @throws DeviceModelError as `arithmeticOf` does */
-export function stepTimes(device: LlmDevice): (work: StepWork) => number {
-  const parts = stepParts(device)
-  const c = stepCoefficients
-  return (work) => {
-    if (work.prefillTokens + work.decodes === 0) return 0
-    const p = parts(work)
-    return (
-      c.layers * p.layers +
-      c.weights * p.weights +
-      c.weights8 * p.weights8 +
-      c.cache * p.cache +
-      c.flops16 * p.flops16 +
-      c.flops8 * p.flops8 +
-      p.exchanges +
-      p.exchanged
-    )
   }
 }

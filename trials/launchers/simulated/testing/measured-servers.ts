@@ -1,0 +1,225 @@
+/** Whole servers that others measured, and the same loads played on the simulated one. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
+import type { Load, VirtualRun } from '../../../../profiler/types.ts'
+import { parseCsv } from '../../../../search/bench/recorded-tables.ts'
+import { architectureOf, type Decoder } from '../../../devices/architecture.ts'
+import { findGpu } from '../../../devices/catalogue.ts'
+import { type EngineProfile, profiledStepTimes } from '../../../predictor/llm/engine-profile.ts'
+import type { SchedulerLimits } from '../../../predictor/llm/scheduler.ts'
+import type { LlmServer } from '../../../predictor/llm/serving-limits.ts'
+import { cacheSize } from '../../../predictor/llm/step-costs.ts'
+import type { LlmDevice, Quantization } from '../../../predictor/llm/step-model.ts'
+import { llmLoad, saturatedRps } from '../llm-capacity.ts'
+import type { LlmRequest } from '../llm-configuration.ts'
+import { SimulatedLlmServer } from '../llm-server.ts'
+
+/** What was measured of a server under one load; absent: not told. */
+interface Figures {
+  readonly tokensPerS?: number
+  readonly ttftMs?: number
+  /** Between tokens. */
+  readonly itlMs?: number
+}
+export type FigureName = keyof Figures
+
+export interface MeasuredServer {
+  readonly engine: string
+  readonly device: LlmDevice
+  readonly model: string
+  readonly measured: Figures
+  /** At once, where it was so. */
+  readonly users?: number
+  /** @param profile of the engine @returns the same figures, simulated */
+  readonly play: (profile: EngineProfile) => Figures
+}
+
+const table = (name: string) =>
+  parseCsv(readFileSync(fileURLToPath(new URL(`../../../devices/tables/${name}.csv`, import.meta.url)), 'utf8')) as readonly Record<
+    string,
+    string
+  >[]
+
+/** Two products in the feed-forward part where Llama has three: as many weights. */
+const ungated = (
+  name: string,
+  [layers, hidden, heads, kvHeads, headSize, vocabulary]: readonly [number, number, number, number, number, number],
+): Decoder => ({
+  kind: 'decoder',
+  name,
+  layers,
+  hidden,
+  heads,
+  kvHeads,
+  headSize,
+  intermediate: Math.round((2 / 3) * 4 * hidden),
+  vocabulary,
+  maxSequenceLength: 8192,
+})
+const pilotModels: Readonly<Record<string, Decoder>> = {
+  'llama-7b': architectureOf('llama-2-7b') as Decoder,
+  'mpt-7b-instruct2': ungated('mpt-7b-instruct2', [32, 4096, 32, 32, 128, 50432]),
+  'gpt-neox-20b': ungated('gpt-neox-20b', [44, 6144, 64, 64, 96, 50432]),
+  'codegen2-16b': ungated('codegen2-16b', [34, 6144, 24, 24, 256, 51200]),
+  starcoder: ungated('starcoder', [40, 6144, 48, 1, 128, 49152]),
+}
+
+interface Server {
+  readonly device: LlmDevice
+  readonly maxSequences: number
+  readonly maxBatchedTokens: number
+  readonly memoryShare: number
+  readonly longest: number
+}
+
+/** Its schedule, steps and front are the profile's. */
+function serverOf({ device, maxSequences, maxBatchedTokens, memoryShare, longest }: Server, profile: EngineProfile): LlmServer {
+  const { tokens } = cacheSize(device, memoryShare, maxBatchedTokens, longest)
+  const limits: SchedulerLimits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit: 100_000, ...profile.order }
+  return {
+    engine: 'vllm',
+    device,
+    limits,
+    maxModelLength: longest,
+    memoryMiB: 0,
+    stepMs: profiledStepTimes(device, profile),
+    frontMs: profile.hostMs.front,
+  }
+}
+
+function played(server: Server, requests: readonly LlmRequest[], load: Load): (profile: EngineProfile) => VirtualRun {
+  return (profile) => new SimulatedLlmServer({ server: serverOf(server, profile), requests }).play(load)
+}
+
+const request = (promptTokens: number, outputTokens: number): LlmRequest => ({
+  promptTokens: Math.max(1, Math.round(promptTokens)),
+  outputTokens: Math.max(1, Math.round(outputTokens)),
+  prefix: [],
+})
+const meanOf = (values: ArrayLike<number>) => Array.from(values).reduce((sum, v) => sum + v, 0) / values.length
+const medianOf = (values: Float64Array) => quantileOfSorted(Float64Array.from(values).sort(), 0.5)
+const tokensPerS = ({ sentMs, latencyMs, stream }: VirtualRun): number =>
+  (1000 * stream!.tokens.reduce((sum, n) => sum + n, 0)) / Math.max(...latencyMs.map((ms, i) => ms + sentMs[i]!))
+
+/** Lengths that 64 requests of LLM-Pilot had, stretched to the means of a row. */
+function pilotRequests(meanInput: number, meanOutput: number): LlmRequest[] {
+  const rows = table('llm-servers-lengths').map(({ inputTokens, outputTokens }) => [Number(inputTokens), Number(outputTokens)] as const)
+  const [input, output] = [meanOf(rows.map(([i]) => i)), meanOf(rows.map(([, o]) => o))]
+  return rows.map(([i, o]) => request((i * meanInput) / input, (o * meanOutput) / output))
+}
+
+const pilotDevice = (row: Record<string, string>): LlmDevice => ({
+  architecture: pilotModels[row.model!]!,
+  gpu: findGpu(row.gpuModel!),
+  precision: 'fp16',
+  tensorParallel: Number(row.gpus),
+})
+
+/** LLM-Pilot: closed loops of users on TGIS, for two minutes; one here. */
+export const pilotServers = (name: 'llm-servers' | 'held-out/llm-servers-itl'): MeasuredServer[] =>
+  table(name).map((row) => {
+    const device = pilotDevice(row)
+    const requests = pilotRequests(Number(row.meanInputTokens ?? 122), Number(row.meanOutputTokens ?? 19))
+    const play = played({ device, maxSequences: 128, maxBatchedTokens: 8192, memoryShare: 0.9, longest: 1 }, requests, {
+      kind: 'closed',
+      connections: Number(row.users),
+      durationS: (192 + 6 * Number(row.users)) / Number(row.requestsPerSecond ?? 5),
+    })
+    return {
+      engine: 'tgi',
+      device,
+      model: row.model!,
+      users: Number(row.users),
+      measured: {
+        ...(row.outputTokensPerSecond && { tokensPerS: Number(row.outputTokensPerSecond), ttftMs: Number(row.ttftP50Ms) }),
+        itlMs: Number(row.itlP50Ms),
+      },
+      play: (profile) => {
+        const run = play(profile)
+        return { tokensPerS: tokensPerS(run), ttftMs: medianOf(run.stream!.latenciesMs.ttft), itlMs: medianOf(run.stream!.gapsMs!) }
+      },
+    }
+  })
+
+/** ShareGPT as `vllm bench serve` samples it, by quantiles of lognormals with its means. */
+function shareGptLike(count: number, meanInput: number, meanOutput: number): LlmRequest[] {
+  const quantile = (p: number) => Math.sqrt(2) * inverseErf(2 * p - 1)
+  const drawn = Array.from({ length: count }, (_, i) => {
+    const [u, v] = [((i + 0.5) * 0.618034) % 1, ((i + 0.5) * 0.754878) % 1]
+    return [Math.min(1024, 80 * Math.exp(1.3 * quantile(u))), Math.min(1024, 130 * Math.exp(0.95 * quantile(v)))] as const
+  })
+  const [input, output] = [meanOf(drawn.map(([i]) => i)), meanOf(drawn.map(([, o]) => o))]
+  return drawn.map(([i, o]) => request((i * meanInput) / input, (o * meanOutput) / output))
+}
+function inverseErf(x: number): number {
+  const ln = Math.log(1 - x * x)
+  const a = 2 / (Math.PI * 0.147) + ln / 2
+  return Math.sign(x) * Math.sqrt(Math.sqrt(a * a - ln / 0.147) - a)
+}
+
+/** What the servers of the benchmark start with where they are told nothing. */
+const startsWith: Readonly<Record<string, (gpu: string) => Omit<Server, 'device' | 'longest'>>> = {
+  vllm: (gpu) => ({
+    ...(gpu === 'H100' ? { maxSequences: 1024, maxBatchedTokens: 8192 } : { maxSequences: 256, maxBatchedTokens: 2048 }),
+    memoryShare: 0.9,
+  }),
+  sglang: () => ({ maxSequences: 2048, maxBatchedTokens: 8192, memoryShare: 0.88 }),
+  'tensorrt-llm': () => ({ maxSequences: 2048, maxBatchedTokens: 8192, memoryShare: 0.9 }),
+}
+
+/** gpustack's performance lab: all requests at once, or a few users. */
+export const benchServers = (): MeasuredServer[] =>
+  table('llm-bench').map((row) => {
+    const device: LlmDevice = {
+      architecture: architectureOf(row.model!) as Decoder,
+      gpu: findGpu(row.gpuModel!),
+      precision: 'bf16',
+      quantization: row.quantization as Quantization,
+      tensorParallel: 1,
+    }
+    const [count, users] = [Number(row.requests), Number(row.concurrency)]
+    const means = [Number(row.meanInputTokens), Number(row.meanOutputTokens)] as const
+    const requests = row.lengths === 'fixed' ? Array.from({ length: count }, () => request(...means)) : shareGptLike(count, ...means)
+    const load: Load =
+      users < count
+        ? { kind: 'closed', connections: users, durationS: 30 }
+        : { kind: 'open', rateRps: count, durationS: 1, arrivals: { kind: 'trace', atMs: Array.from({ length: count }, () => 0) }, seed: 1 }
+    const play = played({ device, longest: 1, ...startsWith[row.server!]!(device.gpu.name) }, requests, load)
+    return {
+      engine: row.server!,
+      device,
+      model: row.model!,
+      users,
+      measured: { tokensPerS: Number(row.outputTokensPerSecond), ttftMs: Number(row.ttftMeanMs), itlMs: Number(row.tpotMeanMs) },
+      play: (profile) => {
+        const run = play(profile)
+        return { tokensPerS: tokensPerS(run), ttftMs: meanOf(run.stream!.latenciesMs.ttft), itlMs: meanOf(run.stream!.latenciesMs.tpot) }
+      },
+    }
+  })
+
+/** NVIDIA's tables of TensorRT-LLM: tokens a second at the greatest load. */
+export const throughputServers = (): MeasuredServer[] =>
+  table('llm-throughput').map((row) => {
+    const device: LlmDevice = {
+      architecture: architectureOf(row.model!) as Decoder,
+      gpu: findGpu(row.gpuModel!),
+      precision: 'fp16',
+      quantization: row.quantization as Quantization,
+      kvCacheDtype: row.kvCacheDtype as 'auto' | 'fp8',
+      tensorParallel: Number(row.gpus),
+    }
+    const lengths = [Number(row.inputTokens), Number(row.outputTokens)] as const
+    const load = llmLoad([request(...lengths)])
+    return {
+      engine: row.server!,
+      device,
+      model: row.model!,
+      measured: { tokensPerS: Number(row.outputTokensPerSecond) },
+      play: (profile) => {
+        const server = serverOf({ device, longest: lengths[0] + lengths[1], ...startsWith['tensorrt-llm']!('') }, profile)
+        return { tokensPerS: lengths[1] * saturatedRps({ server, load }) }
+      },
+    }
+  })

@@ -1,0 +1,135 @@
+/**
+ * How servers of language models differ from the composed operations of the step model, by server: what its host takes while the GPU waits, how
+ * its kernels compare, and in which order it schedules. Fitted to whole servers that others measured (trials/devices/tables: llm-servers.csv of
+ * LLM-Pilot, llm-bench.csv of gpustack, llm-throughput.csv of NVIDIA); `npm run bench:devices -- --llm` says how far they are off where they were not.
+ */
+import type { Gpu } from '../../devices/catalogue.ts'
+import { calibration } from '../../devices/coefficients.ts'
+import { poweredTflops } from '../../devices/device-physics.ts'
+import type { SchedulerLimits } from './scheduler.ts'
+import { type LlmDevice, type StepWork, splitError, stepCoefficients, stepParts } from './step-model.ts'
+
+export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
+export type LlmEngineName = (typeof llmEngineNames)[number]
+
+export interface EngineProfile {
+  readonly order: Pick<SchedulerLimits, 'promptsApart' | 'reserves'>
+  /** ms that its host takes. */
+  readonly hostMs: {
+    /** Of each request, one after the other, before the scheduler sees it; the GPU does not wait for it. All others hold the GPU up. */
+    readonly front: number
+    /** To every step. */
+    readonly step: number
+    /** To one that several GPUs share. */
+    readonly split: number
+    /** For each sequence in it. */
+    readonly sequence: number
+    /** To a step with prompts in it. */
+    readonly prefill: number
+    /** For each prompt in it. */
+    readonly prompt: number
+    /** For each sequence that it holds up, and that its prompts then join. */
+    readonly join: number
+  }
+  /** How much longer than composed operations: reading weights, reading the cache. Arithmetic: than at the peak, or at what the board's power sustains. */
+  readonly level: { readonly weights: number; readonly cache: number; readonly flops: number }
+}
+
+/** What the servers of the tables came to: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of October 2023, TensorRT-LLM 0.14 to 1.2. */
+export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
+  vllm: {
+    order: {},
+    hostMs: { front: 9.18, step: 0.635, split: 0.5, sequence: 0.0112, prefill: 17.5, prompt: 12.1, join: 0.05 },
+    level: { weights: 0.984, cache: 1.01, flops: 1.46 },
+  },
+  sglang: {
+    order: { promptsApart: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
+    hostMs: { front: 6.92, step: 0.677, split: 0.5, sequence: 0.00801, prefill: 4.61, prompt: 0.142, join: 0.157 },
+    level: { weights: 0.981, cache: 0.974, flops: 1.98 },
+  },
+  tgi: {
+    order: { promptsApart: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
+    hostMs: { front: 1.72, step: 3.62, split: 2.35, sequence: 0.411, prefill: 5.52, prompt: 0.175, join: 2.89 },
+    level: { weights: 0.951, cache: 1.19, flops: 1.86 },
+  },
+  'tensorrt-llm': {
+    order: { reserves: true },
+    hostMs: { front: 2.31, step: 0.645, split: 0.471, sequence: 0.00274, prefill: 3.04, prompt: 0.121, join: 0.05 },
+    level: { weights: 0.954, cache: 0.381, flops: 1.39 },
+  },
+}
+
+interface EngineErrors {
+  /** GPUs that it was measured on. */
+  readonly gpus: readonly string[]
+  /** Several that share a model were among them. */
+  readonly split: boolean
+  /** Standard deviations of ln(simulated / measured): of a model, and of a GPU, that was left out of the fit. */
+  readonly otherModel: number
+  readonly otherGpu: number
+}
+
+/**
+ * Each as the worst of tokens a second, time to the first token and time between tokens needs it for two thirds of its rows, widened for how few GPUs
+ * and models were seen (`npm run bench:devices -- --llm`).
+ */
+export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
+  vllm: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.3, otherGpu: 0.36 },
+  sglang: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.51, otherGpu: 0.65 },
+  tgi: { gpus: ['A100-40GB', 'H100', 'A10', 'T4'], split: true, otherModel: 0.69, otherGpu: 0.36 },
+  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true, otherModel: 0.7, otherGpu: 0.71 },
+}
+/** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
+const successorError = 1.1
+
+/** ± of a step's time, and so of what follows from it: two cases of three. */
+export function engineError(
+  engine: LlmEngineName,
+  { gpu, tensorParallel }: { readonly gpu: Gpu; readonly tensorParallel: number },
+): number {
+  const { gpus, split, otherModel, otherGpu } = engineErrors[engine]
+  return Math.expm1(
+    Math.hypot(
+      otherModel,
+      gpus.includes(gpu.name) ? 0 : otherGpu,
+      engine === 'tgi' ? successorError : 0,
+      tensorParallel > 1 && !split ? splitError(gpu) : 0,
+    ),
+  )
+}
+
+/**
+ * Servers compute without pause, and boards slow down for it: time of arithmetic against that at the peak. Single operations, which the composed tables
+ * are made of, run before they do. The law was met on GPUs up to Hopper; later ones are taken to hold their peak.
+ */
+function sustained({ gpu }: LlmDevice, peak: number | undefined, precision: 'fp16' | 'fp8'): number {
+  return peak === undefined || gpu.generation === 'Blackwell' ? 1 : Math.max(1, peak / poweredTflops(gpu, precision, calibration.physics))
+}
+
+/** Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have */
+export function profiledStepTimes(device: LlmDevice, { hostMs, level }: EngineProfile): (work: StepWork) => number {
+  const parts = stepParts(device)
+  const c = stepCoefficients
+  const { fp16, fp8, int8 } = device.gpu.peakTflops
+  const [wide, narrow] = [sustained(device, fp16, 'fp16'), sustained(device, fp8 ?? int8, 'fp8')]
+  const split = device.tensorParallel > 1 ? hostMs.split : 0
+  return (work) => {
+    const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, heldUp = 0 } = work
+    if (prefillTokens + decodes === 0) return 0
+    const p = parts(work)
+    return (
+      hostMs.step +
+      split +
+      (prefillTokens > 0 ? hostMs.prefill : 0) +
+      hostMs.prompt * prompts +
+      hostMs.join * heldUp +
+      hostMs.sequence * (decodes + prompts) +
+      c.layers * p.layers +
+      level.weights * (c.weights * p.weights + c.weights8 * p.weights8) +
+      level.cache * c.cache * p.cache +
+      level.flops * (wide * p.flops16 + narrow * p.flops8) +
+      p.exchanges +
+      p.exchanged
+    )
+  }
+}
