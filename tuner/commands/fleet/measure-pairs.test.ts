@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { interferenceOf } from '../../../reports/fleet/interference.ts'
 import type { MeasuredPair } from '../../../reports/fleet/measured-pairs.ts'
@@ -21,7 +21,10 @@ beforeAll(() => {
     'gpu,gpuSharePercent,batch,sequenceLength,throughputRps,latencyMs,memoryMiB\nT4,50,8,128,200,20,3000\nT4,100,8,128,300,12,3000\n',
   )
 })
-afterAll(() => rmSync(folder, { recursive: true }))
+afterAll(() => {
+  vi.unstubAllEnvs()
+  rmSync(folder, { recursive: true })
+})
 
 async function planned(ofA: string, ofB: string) {
   const path = join(folder, 'fleet.yaml')
@@ -48,8 +51,6 @@ const asked = (more: { readonly signal?: AbortSignal; readonly say?: (what: stri
 /** Processes that this one has started. */
 const childrenOf = () =>
   readdirSync('/proc/self/task').flatMap((task) => readFileSync(`/proc/self/task/${task}/children`, 'utf8').split(' ').filter(Boolean))
-
-const foldersOf = () => readdirSync(tmpdir()).filter((name) => name.startsWith('tune-pairs-'))
 
 test('both are launched on their shares, loaded alone and beside one another, and what was seen is planned with', async ({ skip }) => {
   const { file, packed, plan } = await planned(', builtin: bert', ', builtin: bert-large')
@@ -92,12 +93,14 @@ test('models that nothing says how to serve are named before anything starts', a
 
 test('interrupted while one is loaded, it ends at once and leaves no server and no folder', async () => {
   const { file, plan } = await planned(', builtin: bert', ', builtin: bert-large')
-  const before = foldersOf()
+  const own = mkdtempSync(join(folder, 'own-'))
+  vi.stubEnv('TMPDIR', own)
   const stop = new AbortController()
   let running: string[] = []
   const say = (what: string) => {
     if (!what.startsWith('a alone')) return
     running = childrenOf()
+    expect(readdirSync(own)).toHaveLength(1)
     stop.abort(new Error('enough'))
   }
   await expect(measurePairs({ atPeaks: plan.atPeaks, models: file.models, ...asked({ signal: stop.signal, say }) })).rejects.toThrow(
@@ -105,5 +108,5 @@ test('interrupted while one is loaded, it ends at once and leaves no server and 
   )
   expect(running.length).toBeGreaterThanOrEqual(2)
   expect(childrenOf().filter((pid) => running.includes(pid))).toEqual([])
-  expect(foldersOf()).toEqual(before)
+  expect(readdirSync(own)).toEqual([])
 })
