@@ -1,5 +1,5 @@
 /** The kernel between the rows that were observed and others, without a matrix of them: what scoring many candidates spends its time on. */
-import type { GpShape, Hyperparameters, Rows } from './gp-model.ts'
+import { type GpShape, type Hyperparameters, isSameRow, type Rows } from './gp-model.ts'
 import { matern52 } from './matern.ts'
 
 export interface CrossKernel {
@@ -9,15 +9,18 @@ export interface CrossKernel {
   variance(z: Float64Array): number
 }
 
+/** What rounding may make of the distance of a row from itself. */
+const SAME = 1e-6
+
 /**
- * k between rows of X and others: Matérn part and trend. Distances come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is
+ * k between rows of X and others: Matérn part, trend and what each row has of its own. Distances come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is
  * not 0: of the columns that stand for names, one.
  */
 export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossKernel {
   const d = shape.groups.length
   const n = X.length
   const inverse = Float64Array.from(shape.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
-  const { slopeVariance } = shape
+  const { slopeVariance, ownVariance = 0 } = shape
   // Of each training row and column, one after the other: −2 x / ℓ² and v x.
   const factors = new Float64Array(n * d * 2)
   const norms = new Float64Array(n)
@@ -58,9 +61,10 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
           squared += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }
-        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
+        const own = ownVariance > 0 && squared < SAME && isSameRow(X[j]!, z) ? ownVariance : 0
+        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear + own
       }
     },
-    variance: (z) => h.signalVariance + trend(z),
+    variance: (z) => h.signalVariance + ownVariance + trend(z),
   }
 }

@@ -44,6 +44,33 @@ describe('agrees with scikit-learn', () => {
   })
 })
 
+test('what each configuration has of its own is noise to others, and kept by whatever is read of it again', () => {
+  const own = 0.3
+  const shape: GpShape = { ...plain, ownVariance: own }
+  const [asOwn, asNoise] = [
+    condition(shape, { X, y }, hyperparameters),
+    condition(plain, { X, y }, { ...hyperparameters, noiseVariance: hyperparameters.noiseVariance + own }),
+  ]
+  const [a, b] = [asOwn.predict(Z), asNoise.predict(Z)]
+  expect(asOwn.logLikelihood).toBeCloseTo(asNoise.logLikelihood, 10)
+  for (let i = 0; i < Z.length; i++) {
+    expect(a.mean[i]!).toBeCloseTo(b.mean[i]!, 10)
+    expect(a.variance[i]!).toBeCloseTo(b.variance[i]! + own, 10)
+  }
+  // Read twice, as by the textbook (eq. 2.25 and 2.26) for one configuration of two readings.
+  const row = Z[0]!
+  const twice = condition(
+    shape,
+    { X: new Matrix([Array.from(row), Array.from(row)]), y: Float64Array.of(1, 2) },
+    { ...hyperparameters, noiseVariance: 0.1 },
+  )
+  const prior = hyperparameters.signalVariance + own
+  const { mean, variance } = twice.predict([row])
+  expect(mean[0]!).toBeCloseTo((prior / (prior + 0.05)) * 1.5, 10)
+  expect(variance[0]!).toBeCloseTo(prior - prior ** 2 / (prior + 0.05), 10)
+  expect(twice.joint([row, Z[1]!]).covariance[0]!).toBeCloseTo(variance[0]!, 10)
+})
+
 test('the gradient matches finite differences with a trend, shared lengthscales and known noise', () => {
   const shape: GpShape = {
     groups: [0, 1, 1, -1],

@@ -13,9 +13,10 @@
  *   ℓ         lengthscales                                                   G
  *   σ²        noise variance, one for all observations whose noise is unknown
  *   τ         noise variances that are known (NaN where unknown)             n
+ *   o         variance of what a configuration has of its own                (given)
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² M(r) + X diag(v) Xᵀ + noise                          n×n
+ *   K         s² M(r) + X diag(v) Xᵀ + o where rows are the same + noise     n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
  *
@@ -25,7 +26,7 @@
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
 import { crossKernel } from './cross-kernel.ts'
-import { type GpData, type GpShape, type Hyperparameters, type Marginals, meanAt, type Rows } from './gp-model.ts'
+import { type GpData, type GpShape, type Hyperparameters, isSameRow, type Marginals, meanAt, type Rows } from './gp-model.ts'
 import { jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './gp-posterior.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
@@ -47,12 +48,12 @@ export interface Gp {
   readonly warning?: string
 }
 
-/** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the trend's part of K. */
+/** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the part of K that no hyperparameter moves. */
 interface Geometry {
   readonly n: number
   readonly G: number
   readonly distances: Float64Array
-  readonly trend: Float64Array
+  readonly fixed: Float64Array
   readonly residual: Float64Array
 }
 
@@ -63,14 +64,15 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
   const G = groupCount(shape)
   const rows = X.to2DArray()
   const distances = new Float64Array(((n * (n - 1)) / 2) * G)
-  const trend = new Float64Array(n * n)
+  const { ownVariance = 0 } = shape
+  const fixed = new Float64Array(n * n)
   for (let i = 0, pair = 0; i < n; i++) {
     const xi = rows[i]!
     for (let j = 0; j <= i; j++) {
       const xj = rows[j]!
       let linear = 0
       for (let c = 0; c < xi.length; c++) linear += shape.slopeVariance[c]! * xi[c]! * xj[c]!
-      trend[i * n + j] = linear
+      fixed[i * n + j] = linear + (ownVariance > 0 && isSameRow(xi, xj) ? ownVariance : 0)
       if (j === i) continue
       for (let c = 0; c < xi.length; c++) {
         const g = shape.groups[c]!
@@ -83,7 +85,7 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
     n,
     G,
     distances,
-    trend,
+    fixed,
     residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
   }
 }
@@ -121,7 +123,7 @@ const isUnknown = (known: number | undefined): boolean => known === undefined ||
 /** K, its factor and α; undefined where K is not positive definite. */
 function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: Float64Array): Factor | undefined {
   const { n } = g
-  const k = Float64Array.from(g.trend)
+  const k = Float64Array.from(g.fixed)
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++) k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
     const known = knownNoise?.[i]

@@ -32,6 +32,8 @@ interface Draws {
 export interface SurrogateOptions {
   /** Models the constraint's figure however far from the limit. */
   readonly withoutBounds?: boolean
+  /** Variance of what a configuration has of its own in ln(rate) and ln(constraint), beyond what those beside it tell. Absent: 0. */
+  readonly ownVariance?: number
 }
 
 /** A latent quantity is positive where a configuration serves; s of its likelihood Φ(± f / s), and the prior of its variance (LogNormal). */
@@ -89,8 +91,9 @@ function fitModels(
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map(label)
   const past = problem.history ? pastKnowledge(problem.history, problem.space, rates) : undefined
-  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past])
-  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)])
+  const { ownVariance } = options
+  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past], ownVariance)
+  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)], ownVariance)
   const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [])
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
@@ -156,17 +159,22 @@ function fitBest(
   data: readonly Datum[],
   pending: readonly Configuration[],
   knowledge: readonly (Knowledge | undefined)[],
+  ownVariance?: number,
 ): Model | undefined {
+  const designed = (known?: Knowledge) => withOwn(createDesign(problem, quantity, known), ownVariance)
   const informed = knowledge.flatMap((known) => {
     if (!known) return []
-    const model = fitModel(quantity, createDesign(problem, quantity, known), data, pending, known)
+    const model = fitModel(quantity, designed(known), data, pending, known)
     return [{ model, odds: model.gp.logLikelihood - known.burden }]
   })
   const best = informed.sort((a, b) => b.odds - a.odds)[0]
   if (data.length === 0) return best?.model
-  const plain = fitModel(quantity, createDesign(problem, quantity), data, pending)
+  const plain = fitModel(quantity, designed(), data, pending)
   return best && best.odds >= plain.gp.logLikelihood ? best.model : plain
 }
+
+const withOwn = (design: Design, ownVariance: number | undefined): Design =>
+  ownVariance === undefined ? design : { ...design, shape: { ...design.shape, ownVariance } }
 
 function fitModel(
   quantity: Quantity,

@@ -65,7 +65,8 @@ export function batchesSeen(
     if (found.odd > odd || !servedAlike(known, found.windows[0]!)) break
     alike.unshift(found.windows[0]!)
   }
-  return { ...best, loops: alike }
+  // Too few workers, or too short a delay, explain open windows of batches that are nearly always full, but no loop of other batches.
+  return loops.length > 0 && alike.length === 0 ? undefined : { ...best, loops: alike }
 }
 
 /** How long the batches of runs were served, were they put together so. */

@@ -170,18 +170,19 @@ function varies(values: readonly number[]): boolean {
 }
 
 const leastDoubt = 0.005
-const sharingDoubt = 0.015
+const outOfStepDoubt = 0.015
 
 /**
- * The error of the twin itself, which no amount of load takes away: 0.5 %, or 1.5 % where cores are said to be shared (a server that takes the shortest first looks alike), up to 5 % more where requests overtake one another (several workers,
+ * The error of the twin itself, which no amount of load takes away: 0.5 %, or 1.5 % where cores are said to be shared (a server that takes the shortest first looks alike) or several batches served at once (two that leave together are not always told apart), up to 5 % more where requests overtake one another (several workers,
  * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
  */
 function doubtOf(twin: Twin): number {
-  const { steps, shared } = twin
+  const { steps, shared, batching } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  return (shared ? sharingDoubt : leastDoubt) + 0.05 * overtaking(twin) + 0.06 * writing
+  const least = shared || (batching !== undefined && batching.workers > 1) ? outOfStepDoubt : leastDoubt
+  return least + 0.05 * overtaking(twin) + 0.06 * writing
 }
 
 /** Share of steps in which a request leaves before an older one. */

@@ -1,6 +1,7 @@
 /** By which way of serving the twin is a queue that is known: in batches, by workers, on shared cores; or steps alone. */
 import type { LoadRun } from '../types.ts'
 import { batchesSeen } from './batches-seen.ts'
+import type { Batching } from './batching.ts'
 import type { ObservedRun } from './posterior.ts'
 import { joinSteps, type Steps } from './steps.ts'
 import { largestBatch, servesBatches } from './twin.ts'
@@ -25,7 +26,10 @@ export function waySeen(
 ): WorkersSeen | undefined {
   // A full queue is the twin's that goes step by step.
   const batching = places === undefined ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs) : undefined
-  if (batching !== undefined) return { ...batching, batching }
+  if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
   const steps = joinSteps(windows.map((window) => window.steps))
   return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
 }
+
+/** One that serves batch after batch, of all who are there, is its steps. */
+const tellsMore = ({ workers, delayMs }: Batching, togetherMs: number): boolean => workers > 1 || delayMs > togetherMs / 3

@@ -1,4 +1,4 @@
-/** What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time over the step model: for a model of which nothing was measured. */
+/** What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time over the model of its server: for a model of which nothing was measured. */
 import { countedMs } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -9,7 +9,7 @@ import { type LlmRequest, modelledLlm } from '../../trials/launchers/simulated/l
 import { SimulatedLlmServer } from '../../trials/launchers/simulated/llm-server.ts'
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
 import { engineError } from '../../trials/predictor/llm/engine-profile.ts'
-import { type LlmServer, llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
+import type { LlmServer } from '../../trials/predictor/llm/serving-limits.ts'
 import { percent } from '../format.ts'
 import { unroutedRps } from './buckets.ts'
 import { type RequestBucket, requestBuckets } from './length-buckets.ts'
@@ -75,7 +75,7 @@ export function estimatedModel(of: EstimatedModel, kinds: readonly GpuKind[], pe
       `${of.name}: ${of.architecture.name} fits on none of ${kinds.map(({ name }) => name).join(', ')}`,
       'add larger GPUs, or perNode: GPUs of a node that share it',
     )
-  const errors = [...servers.values()].map(({ device }) => engineError(llmDefaults.engine, device))
+  const errors = [...servers.values()].map(({ engine, device }) => engineError(engine, device))
   return {
     name: of.name,
     segments,

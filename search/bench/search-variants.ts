@@ -19,7 +19,7 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
 }
 
 /** What constants and parts are chosen from, by --leave-out. */
-export const candidates = ['gp', 'gp-unshaken', 'gp-without-bounds'] as const
+export const candidates = ['gp', 'gp-undoubting', 'gp-unshaken', 'gp-without-bounds'] as const
 
 /** What the benchmark can run: the samplers, and the default one with a part taken out or put in. */
 export const variants: Readonly<Record<string, Sampler>> = {
@@ -30,6 +30,7 @@ export const variants: Readonly<Record<string, Sampler>> = {
   halton: createSampler('halton'),
   'gp-without-bounds': createGpSampler({ withoutBounds: true }),
   'gp-unshaken': createGpSampler({ unshaken: true }),
+  'gp-undoubting': createGpSampler({ undoubting: true }),
   'gp-without-features': withoutKnowledge('gp-without-features', (p) => (p.kind === 'categorical' ? { ...p, features: undefined } : p)),
   'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({ ...p, concurrency: false })),
   'gp-5-starts': createGpSampler({ starts: 5 }),

@@ -132,6 +132,8 @@ describe('what is suggested improves most, as the model believes', () => {
   })
 
   describe('where the model hopes for hardly anything', () => {
+    const undoubting = createGpSampler({ undoubting: true })
+    const alone = createGpSampler({ unshaken: true, undoubting: true })
     // Pools of two kinds of instance: what keeps the limit goes with their sum, so that nothing cheaper than the best is believed to.
     const pools: Problem = {
       space: { parameters: ['small', 'large'].map((name) => ordinal(name, [0, 1, 2, 3, 4, 5, 6], { scale: 'linear' })), constraints: [] },
@@ -147,29 +149,43 @@ describe('what is suggested improves most, as the model believes', () => {
       return { configuration: c, state: 'complete', constraint: { value, logSd: 0.02 } }
     }
     const cheap = cells.filter((c) => pools.pricePerHour(c) < pools.pricePerHour(best) && !near.includes(configurationKey(c)))
-    const even = [best, ...cheap.slice(cheap.length % 2 === 0 ? 1 : 0)].map(read)
-    const odd = [...even, read({ small: 6, large: 6 })]
-    const tried = (c: Configuration) => even.some((o) => configurationKey(o.configuration) === configurationKey(c))
+    const short = (cheap.length + 1) % 3
+    const third = [best, ...cheap.slice(short)].map(read)
+    const others = [
+      { small: 6, large: 6 },
+      { small: 5, large: 6 },
+    ].map(read)
+    const tried = (c: Configuration) => third.some((o) => configurationKey(o.configuration) === configurationKey(c))
 
-    test('every second choice is the most promising of what surrounds the best', () => {
-      const { configuration, why } = suggest(pools, even)
+    test('every third choice is the most promising of what surrounds the best, to a model that doubts what neighbours tell', () => {
+      const { configuration, why } = suggest(pools, third)
       expect(why).toBe('beside the best: no gain in sight')
       const left = cells.filter((c) => near.includes(configurationKey(c)) && !tried(c))
       const prices = left.map((c) => ({ pricePerHour: pools.pricePerHour(c) }))
-      const scores = logAcquisition(pools, prices, fitSurrogate(pools, even, []).believe(left), Math.log(pools.pricePerHour(best)))
+      const doubting = fitSurrogate(pools, third, [], { ownVariance: 0.12 })
+      const scores = logAcquisition(pools, prices, doubting.believe(left), Math.log(pools.pricePerHour(best)))
       expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
     })
-    test('every other one is not, nor any where that is left out', () => {
-      expect(told(suggest(pools, odd))).toBeLessThan(1)
-      expect(told(suggest(pools, even, [], createGpSampler({ unshaken: true })))).toBeLessThan(1)
+    test('the next is the most promising anywhere to that model, which hopes for more, and the one after it to the first', () => {
+      const [second, first] = [
+        [...third, others[0]!],
+        [...third, ...others],
+      ]
+      const asked = [second, first].map((observations) => told(suggest(pools, observations)))
+      const known = [second, first].map((observations) => told(suggest(pools, observations, [], alone)))
+      expect(asked[0]!).toBeGreaterThan(2 * known[0]!)
+      expect(asked[1]!).toBe(known[1]!)
+    })
+    test('nowhere beside the best where that is left out', () => {
+      expect(told(suggest(pools, third, [], alone))).toBeLessThan(1)
     })
     test('nor where nothing cheaper surrounds it', () => {
       const known = [
-        ...even,
+        ...third,
         ...cells.filter((c) => near.includes(configurationKey(c)) && pools.pricePerHour(c) < pools.pricePerHour(best)).map(read),
       ]
-      const dear = known.length % 2 === 0 ? known : [...known, read({ small: 6, large: 6 })]
-      expect(suggest(pools, dear).why).toMatch(/^expected improvement/)
+      const dear = known.length % 2 === 0 ? known : [...known, others[0]!]
+      expect(suggest(pools, dear, [], undoubting).why).toMatch(/^expected improvement/)
     })
   })
 

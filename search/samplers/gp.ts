@@ -18,6 +18,8 @@ const MISLED = 1
 interface GpOptions extends SurrogateOptions {
   /** Never looks around the best, however little is hoped for elsewhere. */
   readonly unshaken?: boolean
+  /** Asks no second model then. */
+  readonly undoubting?: boolean
   /** Trials spread over the space before the model leads; by default one and one for each parameter that price says nothing about. */
   readonly starts?: number
 }
@@ -44,16 +46,30 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
     // What contradicts physics so soon needs the same starts as any other search.
     if (byPhysics && !surrogate.informed && taken.length < starts + MISLED) return spread(problem, taken, configurations, rng)
     const choice = new Choice(problem, observations, taken, surrogate, seconds)
-    const hoped = choice.mostPromising(sampled({ configurations, complete }, rng.fork('scored')))
-    const lookAround = hoped.gain < COLLAPSED && observations.length % 2 === 0 && !options.unshaken
-    return (lookAround ? choice.aroundBest() : undefined) ?? hoped.suggestion
+    const scored = sampled({ configurations, complete }, rng.fork('scored'))
+    const hoped = choice.mostPromising(scored)
+    if (hoped.gain >= COLLAPSED) return hoped.suggestion
+    const looksAround = (every: number) => !options.unshaken && observations.length % every === 0
+    const isOne = options.undoubting || (byPhysics && surrogate.informed)
+    if (isOne) return (looksAround(2) ? choice.aroundBest() : undefined) ?? hoped.suggestion
+    if (observations.length % TURNS === TURNS - 1) return hoped.suggestion
+    const doubting = fitSurrogate(problem, observations, pending, { ...options, ownVariance: OWN })
+    const second = new Choice(problem, observations, taken, doubting, seconds)
+    return (looksAround(TURNS) ? second.aroundBest() : undefined) ?? second.mostPromising(scored).suggestion
   },
 })
 
 export const gpSampler: Sampler = createGpSampler()
 
-/** Where the model hopes for no more than this gain anywhere, every second choice looks around the best: the model may be wrong of what it has not seen. */
+/**
+ * Where the model hopes for no more than this gain anywhere it may be wrong of what it has not seen. Choices take turns then: what is most promising beside the
+ * best and anywhere to a second model, in which neighbours tell less of one another, and what the first hopes for most. Where physics leads there is no second,
+ * and every other choice is beside the best.
+ */
 const COLLAPSED = 0.01
+/** What each configuration has of its own in the second model, a variance of ln: a standard deviation of a third. */
+const OWN = 0.12
+const TURNS = 3
 
 interface Scored {
   readonly candidates: readonly Configuration[]

@@ -186,17 +186,18 @@ export function llmCapacities(
 ): (slowdown?: number) => PredictedCapacity {
   const { percentile, limitMs, classes = [] } = slo
   const apart = model.load.classes.filter(({ name }) => classes.includes(name))
+  const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
+    const latencies = llmLatencies(model, rate, percentile, of)
+    return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
+  }
   const known = new Map<number, number>()
   /** As the SLO counts them, of the worst class; infinite beyond saturation. */
   const countedAt = (rate: number): number => {
-    const found = known.get(rate)
-    if (found !== undefined) return found
-    const each = (apart.length > 0 ? apart : [undefined]).map((of) => {
-      const latencies = llmLatencies(model, rate, percentile, of)
-      return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
-    })
-    const ms = Math.max(...each)
-    known.set(rate, ms)
+    let ms = known.get(rate)
+    if (ms === undefined) {
+      ms = apart.length > 0 ? Math.max(...apart.map((of) => countedOf(rate, of))) : countedOf(rate)
+      known.set(rate, ms)
+    }
     return ms
   }
   const saturationRps = saturatedRps(model)
