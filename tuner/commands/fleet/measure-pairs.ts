@@ -188,7 +188,14 @@ async function loaded(all: readonly Running[], { seconds, signal }: PairsAsked):
 
 /** Before and after that time, in which all are loaded. */
 async function countedFor(all: readonly Running[], seconds: number, signal: AbortSignal) {
-  const counted = () => Promise.all(all.map(({ target }) => builtinMetrics(target.url)))
+  const counted = () =>
+    Promise.all(
+      all.map(({ model, target }) =>
+        builtinMetrics(target.url).catch((error: Error) => {
+          throw new FleetError(`--measure-pairs: ${model} did not tell what it has done: ${error.message}`)
+        }),
+      ),
+    )
   await setTimeout(1000 * besideS, undefined, { signal })
   const before = await counted()
   await setTimeout(1000 * seconds, undefined, { signal })
