@@ -349,6 +349,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly points: readonly LoadPoint[]
   readonly requests: number
   readonly seconds: number
+  /** Requests of the warm-up, and those after which the server answered no more and more. Absent of streamed answers, confirmations, simulations. */
+  readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
   /** Where load took a way that is not the server's own address: one request at a time by both. */

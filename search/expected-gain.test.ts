@@ -60,6 +60,17 @@ describe('what another trial is expected to gain', () => {
     expect(gain(order.slice(0, 6), uninformed(8))).toBeGreaterThan(0)
   })
 
+  test('an outlook is there from the first trial on: how many more there are in any case, and what the next may save', () => {
+    const outlook = (observations: readonly Observation[]) => assessStop(asked, observations, createRng(1)).outlook
+    expect(outlook([])).toBeUndefined()
+    expect(outlook([{ configuration: { n: 1 }, state: 'infeasible', reason: 'out of memory' }])).toBeUndefined()
+    expect(outlook(five.slice(0, 1))).toMatchObject({ trialsAtLeast: 2 })
+    expect(outlook([read(1, 100), read(2, 120)])).toMatchObject({ trialsAtLeast: 2 })
+    expect(outlook([read(1, 120), read(2, 100)])).toMatchObject({ trialsAtLeast: 1 })
+    expect(outlook([read(1, 120), read(2, 100), read(3, 101)])).toMatchObject({ trialsAtLeast: 0 })
+    expect(outlook(five)!.gain).toBe(gain(five))
+  })
+
   test('is more where readings came out otherwise than foretold', () => {
     const wrong = five.map((o) => ({ ...o, foretold: { value: 60, logSd: 0.1 } }))
     expect(gain(wrong)!).toBeCloseTo(byHand(five, { n: 6 }, 2), 9)

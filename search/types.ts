@@ -152,6 +152,11 @@ export interface StopAssessment {
   readonly stop: boolean
   /** Share of the least cost that another trial is expected to save, 0.01 = 1 %. Absent: there is too little to go by. */
   readonly expectedGain?: number
+  /**
+   * How long it may go on, as far as that can be told: trials there are in any case, and the share of the least cost that the next is believed to save, whether or not that
+   * is enough to go by. Absent while nothing feasible is known.
+   */
+  readonly outlook?: { readonly trialsAtLeast: number; readonly gain: number }
 }
 
 /** A seeded generator of random numbers. */

@@ -73,3 +73,9 @@ test('of several forms the problem of the one that was meant is told, where it s
   )
   expect(() => parseYaml('a: []', 'file.yaml', forms)).toThrow(/^file.yaml:1: a: Invalid input, got \[\]/)
 })
+
+test('what is wrong in a list is told with the line of its item, and the keys that an item may have', () => {
+  const listed = z.strictObject({ a: z.array(z.strictObject({ kind: z.enum(['one', 'two']).optional() })) })
+  const text = 'a:\n  - kind: one\n  - kind: three\n  - {kind: two}\n  - { knid: two}\n'
+  expect(() => parseYaml(text, 'file.yaml', listed)).toThrow(/^file.yaml:3: a.1.kind: .*\nfile.yaml:5: a.3: unknown key 'knid', .*kind/)
+})

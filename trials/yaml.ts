@@ -178,6 +178,11 @@ function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
   let node: unknown = root
   let at: Node | undefined = isNode(root) ? root : undefined
   for (const step of path) {
+    if (isSeq(node)) {
+      node = node.items[Number(step)]
+      if (isNode(node)) at = node
+      continue
+    }
     if (!isMap(node)) break
     const pair = node.items.find((item) => String(item.key) === String(step))
     if (pair === undefined) break
@@ -190,7 +195,10 @@ function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
 /** The keys of the (possibly nested) object schema that rejected a key. */
 function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
   let here: unknown = schema
-  for (const step of path) here = (here as { shape?: Record<PropertyKey, unknown> } | undefined)?.shape?.[step]
+  for (const step of path) {
+    const { shape, element } = (here ?? {}) as { shape?: Record<PropertyKey, unknown>; element?: unknown }
+    here = shape?.[step] ?? element
+  }
   const shape = (here as { shape?: object } | undefined)?.shape
   return shape === undefined ? undefined : Object.keys(shape)
 }

@@ -13,9 +13,9 @@ import { contradictAlone, idleContradiction } from './idle-check.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
 import { rateBisection } from './rate-bisection.ts'
-import { firstConnections, grew } from './saturation.ts'
+import { firstConnections } from './saturation.ts'
 import { failuresOf, type Played, Session } from './session.ts'
-import { untilNoFaster } from './warm-up.ts'
+import { untilNoFaster, type WarmUp, warmByCount, warmUpOf } from './warm-up.ts'
 
 export interface CapacityOptions {
   readonly target: Target
@@ -29,6 +29,8 @@ export interface CapacityOptions {
   readonly capacityToBeatRps?: number
   /** What is believed of the capacity beforehand: where windows bear it out, fewer of them are enough. */
   readonly expectedRps?: number
+  /** Requests that warm servers of this kind, by what was seen of others (`requestsToWarm`); absent: as many as may be needed. */
+  readonly warmUpRequests?: number
   /** Told of every window as it ends. */
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
   /** Default: one of its own, closed at the end. A given one is left open. */
@@ -38,13 +40,6 @@ export interface CapacityOptions {
 const maxWarmUpWindows = 20
 const gentleShare = 0.2
 const gentleTries = 3
-
-/**
- * Whether caches, compilers and lazily loaded models are warm, or have had as long as a trial can wait: after so many requests, unless the last windows still
- * answered more and more, as they do while ever fewer of them miss a cache. What takes time more than requests is left to the closed loops of the saturation.
- */
-const warmByCount = (requests: number, seconds: number, answered: readonly number[]): boolean =>
-  seconds >= 16 || (requests >= 512 && !(answered.length >= 4 && grew(answered.slice(-8))))
 
 /**
  * Finds the capacity of a target under an SLO: warm-up, idle latency, then the search.
@@ -66,6 +61,7 @@ class CapacityMeasurement {
   private readonly doubts: string[] = []
   /** Of the warm-up by number: answers per second of each window. */
   private readonly warmedRps: number[] = []
+  private warmed: WarmUp | undefined
   /** Of the warm-up: a closed loop that was refused. */
   private refused: LoadPoint | undefined
   /** Rate of a closed loop from which on the server refuses; none is put on it then. */
@@ -90,6 +86,7 @@ class CapacityMeasurement {
       points: session.points,
       requests: session.requests,
       seconds: session.totalS,
+      ...(this.warmed && { warmUp: this.warmed }),
       caveats: [...caveats, ...doubts, ...caveatsOf(options.target, session)],
     }
   }
@@ -123,19 +120,14 @@ class CapacityMeasurement {
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
-    while (
-      last !== undefined &&
-      !failsTooOften(last, slo) &&
-      !this.streamed(last) &&
-      !warmByCount(
-        session.requests,
-        session.totalS,
-        this.warmedRps.map((rps) => rps * effort.warmUpS),
-      )
-    ) {
+    const answered = () => this.warmedRps.map((rps) => rps * effort.warmUpS)
+    const warm = () =>
+      warmByCount({ requests: session.requests, seconds: session.totalS, answered: answered() }, this.options.warmUpRequests)
+    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !warm()) {
       last = (await session.closed(firstConnections, effort.warmUpS, 'warm-up', false)).point
       this.warmedRps.push(last.achievedRps)
     }
+    if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, answered())
     session.startBudget()
     if (last === undefined) return undefined
     if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)

@@ -152,6 +152,11 @@ describe('what is wrong is told with its line, all at once', () => {
     ['a column that is missing', 'batch,gpu,ms,rps\n1,T4,1,1\n', [/^runs\.csv: no column 'price' \(it has batch, gpu, ms, rps\)$/]],
     ['a column that is there twice', `${header},ms\n1,T4,1,1,1,1\n`, [/^runs\.csv:1: two columns are named 'ms'$/]],
     ['short and long rows', rowsOf('1,T4', '1,T4,1,1,1,1'), [/^runs\.csv:2: 2 cells under 5 columns$/, /^runs\.csv:3: 6 cells/]],
+    [
+      'a short row beside others',
+      rowsOf('1,T4', '2,T4,fast,1,1', '4,T4,1,1,0'),
+      [/^runs\.csv:2: 2 cells under 5 columns$/, /:3: ms is 'fast'/, /:4: price is 0/],
+    ],
     ['a quote that is left open', rowsOf('1,"T4,1,1,1'), [/^runs\.csv:2: a quote is opened and never closed$/]],
     [
       'prices',

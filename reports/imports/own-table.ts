@@ -11,8 +11,8 @@ import {
 import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay-task.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import type { GivenTask } from './replay-task-schema.ts'
-import { TableError } from './table-error.ts'
-import { type Source, tableOf, withDecimalPoints } from './table-text.ts'
+import { type Problem, TableError } from './table-error.ts'
+import { evenTable, type Source, withDecimalPoints } from './table-text.ts'
 
 /** What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to them, for people. */
 export interface Recording {
@@ -35,7 +35,8 @@ const SHOWN = 5
 
 /** Throws TableError naming every row that is wrong, with its line. */
 export function readOwnTable(given: GivenTask, source: Source): Recording {
-  const { table, note } = withDecimalPoints(source, tableOf(source))
+  const read = evenTable(source)
+  const { table, note } = withDecimalPoints(source, read.table)
   if (table.rows.length > MOST_ROWS)
     throw new TableError([
       { where: source.file, what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most` },
@@ -44,10 +45,10 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
   const columns = typeof given.price === 'string' ? {} : { [price]: given.price }
   const placed = table.rows.map(({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }))
   const ambiguous = given.parameters.flatMap((p) => (p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : []))
-  if (ambiguous.length > 0) throw new TableError(ambiguous)
+  if (ambiguous.length > 0) throw new TableError([...read.ragged, ...ambiguous])
   const task: ReplayTask = { ...given, price, parameters: given.parameters.map((p) => completed(p, placed)) }
   const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
-  const recording = recordingOf(source.file, task, placed)
+  const recording = recordingOf(source.file, task, placed, read.ragged)
   return {
     ...recording,
     notes: [
@@ -60,7 +61,7 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
 }
 
 /** Cells of a parameter that are no numbers, or empty, where most of its values are numbers: a slip would make names of all. */
-function mixed(name: string, rows: readonly PlacedRow[]): { where: string; what: string; hint?: string }[] {
+function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
   const cells = rows.flatMap(({ where, cells: row }) => (row[name] === undefined ? [] : [{ where, text: String(row[name]) }]))
   const values = [...new Set(cells.map(({ text }) => text))]
   const numeric = values.filter((text) => Number.isFinite(cellNumber(text))).length
@@ -97,15 +98,16 @@ function completed(given: GivenTask['parameters'][number], rows: readonly Placed
 /**
  * Rows made fit for a replay: every fault told with its place, rows without readings left out, repeats made one.
  * @param file for what is wrong with the table as a whole
+ * @param wrong what is known to be wrong beside those rows
  */
-export function recordingOf(file: string, task: ReplayTask, placed: readonly PlacedRow[]): Recording {
+export function recordingOf(file: string, task: ReplayTask, placed: readonly PlacedRow[], wrong: readonly Problem[] = []): Recording {
   const cellsOf = (rows: readonly PlacedRow[]) => rows.map(({ cells }) => cells)
   const empty = new Map(placed.map((row) => [row, missingReadings(task, row.cells)] as const).filter(([, missing]) => missing.length > 0))
   const columns = namedColumns(task).every((column) => column in placed[0]!.cells)
   const measured = columns ? placed.filter((row) => !empty.has(row)) : placed
   const where = ({ row }: RowFault) => (row === undefined ? file : measured[row]!.where)
   const faults = rowFaults(task, cellsOf(measured)).map((fault) => ({ where: where(fault), what: fault.what }))
-  const all = [...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
+  const all = [...wrong, ...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
   if (all.length > 0) throw new TableError(all)
   if (measured.length === 0)
     throw new TableError([{ where: file, what: `no row has a reading of ${[...new Set([...empty.values()].flat())].join(' and ')}` }])
@@ -132,7 +134,7 @@ export function recordingOf(file: string, task: ReplayTask, placed: readonly Pla
 }
 
 /** What is wrong with a task beside its table. */
-function taskFaults(file: string, task: ReplayTask): { where: string; what: string; hint?: string }[] {
+function taskFaults(file: string, task: ReplayTask): Problem[] {
   const read = [task.constraint.metric, rateColumn(task), task.infeasibleColumn]
   const told = task.parameters.filter(({ name }) => read.includes(name))
   const both = told.map(({ name }) => ({
@@ -143,7 +145,7 @@ function taskFaults(file: string, task: ReplayTask): { where: string; what: stri
   return [...both, ...task.parameters.flatMap((p) => nameFaults(file, p))]
 }
 
-function nameFaults(file: string, p: ReplayParameter): { where: string; what: string; hint?: string }[] {
+function nameFaults(file: string, p: ReplayParameter): Problem[] {
   if (p.kind !== 'categorical') return []
   const features = p.features
   const without = features ? p.values.filter((value) => !Object.hasOwn(features, value)) : []

@@ -12,7 +12,7 @@ const parameter = z
   .strictObject({
     name: column.meta({ description: 'column of its values' }),
     kind: z
-      .enum(['ordinal', 'categorical'])
+      .enum(['ordinal', 'categorical'], { error: 'expected ordinal or categorical' })
       .optional()
       .meta({ description: 'numbers in order, or names; default: ordinal where every value is a number' }),
     values: z

@@ -1,5 +1,5 @@
 /** What is wrong with a file that holds recorded measurements: the whole of it, each with its place. */
-interface Problem {
+export interface Problem {
   /** 'runs.csv:12'. */
   readonly where: string
   readonly what: string

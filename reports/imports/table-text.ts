@@ -1,5 +1,5 @@
 import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
-import { TableError } from './table-error.ts'
+import { type Problem, TableError } from './table-error.ts'
 
 /** A file as text, under the name the user gave it. */
 export interface Source {
@@ -41,6 +41,13 @@ export function recordsOf({ file, text }: Source): CsvRecord[] {
 
 /** A CSV file with a row of column names. Throws TableError for an empty file, names given twice, and rows that are shorter or longer than the first. */
 export function tableOf(source: Source): TextTable {
+  const { table, ragged } = evenTable(source)
+  if (ragged.length > 0) throw new TableError(ragged)
+  return table
+}
+
+/** The same without the rows that are shorter or longer than the first, and what is wrong with those. Throws TableError for a file that has no others. */
+export function evenTable(source: Source): { table: TextTable; ragged: readonly Problem[] } {
   const { file } = source
   const [header, ...below] = recordsOf(source)
   if (!header) throw new TableError([{ where: file, what: 'the file is empty', hint: 'the first row names the columns' }])
@@ -56,22 +63,22 @@ export function tableOf(source: Source): TextTable {
   const named = `line ${header.line} is taken for the names of the columns: ${header.cells.join(', ').slice(0, 80)}`
   const twice = columns.filter((name, i) => columns.indexOf(name) < i)
   const place = (line: number) => `${file}:${line}`
+  const isEven = ({ cells }: CsvRecord) => cells.length === columns.length
+  const ragged = records
+    .filter((record) => !isEven(record))
+    .map(({ line, cells }) => ({ where: place(line), what: `${cells.length} cells under ${under}` }))
+    .map((problem, i) => (i === 0 ? { ...problem, hint: named } : problem))
+  const even = records.filter(isEven)
   const wrong = [
     ...twice.map((name) => ({ where: place(header.line), what: `two columns are named '${name}'` })),
-    ...records
-      .filter(({ cells }) => cells.length !== columns.length)
-      .map(({ line, cells }) => ({ where: place(line), what: `${cells.length} cells under ${under}` }))
-      .map((problem, i) => (i === 0 ? { ...problem, hint: named } : problem)),
     ...(records.length === 0 ? [{ where: place(header.line), what: 'column names, and no rows under them' }] : []),
   ]
-  if (wrong.length > 0) throw new TableError(wrong)
-  return {
-    columns,
-    rows: records.map(({ line, cells }) => ({
-      where: place(line),
-      cells: Object.fromEntries(columns.map((name, i) => [name, cells[i]!.trim()])),
-    })),
-  }
+  if (wrong.length > 0 || even.length === 0) throw new TableError([...wrong, ...ragged])
+  const rows = even.map(({ line, cells }) => ({
+    where: place(line),
+    cells: Object.fromEntries(columns.map((name, i) => [name, cells[i]!.trim()])),
+  }))
+  return { table: { columns, rows }, ragged }
 }
 
 const commaNumber = /^[+-]?\d+,\d+(e[+-]?\d+)?$/i

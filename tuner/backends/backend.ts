@@ -1,6 +1,6 @@
 /** The seam of measuring: what starts predictors and what measures them, the same wherever trials run. `backend.contract.ts` says what each keeps. */
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
-import type { SearchSpace } from '../../search/types.ts'
+import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 
 /** Its capacity under the SLO, as well as it must be known. */
@@ -10,6 +10,8 @@ export interface TrialTask {
   readonly capacityToBeatRps?: number
   /** What is believed of it beforehand: where to look first. A wrong belief costs time and changes no figure. */
   readonly expectedRps?: number
+  /** Requests that warm its kind of server, by what other trials of it showed. */
+  readonly warmUpRequests?: number
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the time under load allows. */
   readonly precision?: number
 }
@@ -44,6 +46,10 @@ export interface Backend {
    * @throws InfeasibleError where its answers under load are not those that they should be; the signal's reason; what keeps load from being applied at all
    */
   measure(predictor: Predictor, task: MeasureTask, options: MeasureOptions, signal: AbortSignal): Promise<Measurement>
+  /**
+   * Whether a predictor may start while others are measured without taking anything of theirs. What it says yes to may still find no place. Absent: never.
+   */
+  launchesBeside?(measured: readonly Configuration[], next: Configuration): boolean
   /** Ends what is kept between trials: generators, connections, predictors. Idempotent. */
   close(): Promise<void>
 }

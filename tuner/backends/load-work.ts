@@ -19,7 +19,13 @@ import type { MeasureTask } from './backend.ts'
 export interface LoadWork {
   readonly seed: number
   readonly measure:
-    | { readonly kind: 'capacity'; readonly effort: Effort; readonly capacityToBeatRps?: number; readonly expectedRps?: number }
+    | {
+        readonly kind: 'capacity'
+        readonly effort: Effort
+        readonly capacityToBeatRps?: number
+        readonly expectedRps?: number
+        readonly warmUpRequests?: number
+      }
     | {
         readonly kind: 'confirm'
         readonly rateRps: number
@@ -44,6 +50,7 @@ export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: 
             effort: effortFor(load.trialSeconds, task.precision),
             capacityToBeatRps: task.capacityToBeatRps,
             expectedRps: task.expectedRps,
+            warmUpRequests: task.warmUpRequests,
           }
         : {
             kind: 'confirm',

@@ -44,7 +44,7 @@ interface Run {
   readonly recommendation: Recommendation
   readonly exitCode: number | null
   /** Of the first confirmation: the rate that was asked, and whether it held. */
-  readonly first?: { readonly rateRps: number; readonly held: boolean }
+  readonly first?: { readonly rateRps: number; readonly held: boolean; readonly estimateRps?: number; readonly believedRps?: number }
   /** Said on the terminal after each trial, beside what it took from there, seconds. */
   readonly etas: readonly { readonly saidS: number; readonly tookS: number }[]
   readonly cwd: string
@@ -69,19 +69,29 @@ async function runOnce(seed: number): Promise<Run> {
   let confirming = false
   let asked: LoadPoint | undefined
   let first: Run['first']
+  /** Of each configuration: what its trial told, and what the search had believed of it. */
+  const told = new Map<string, Pick<NonNullable<Run['first']>, 'estimateRps' | 'believedRps'>>()
+  let toConfirm = ''
   let recommendation: Recommendation | undefined
   let progress = noProgress
   const said: { readonly atMs: number; readonly saidS: number }[] = []
   for await (const line of createInterface({ input: child.stdout })) {
     const event = JSON.parse(line) as TuneEvent
     const atMs = Date.parse(event.at)
-    if (event.type === 'confirming') confirming = true
+    if (event.type === 'confirming') {
+      confirming = true
+      toConfirm = configurationKey(event.configuration)
+    }
+    if (event.type === 'trial-finished' && event.trial.state === 'complete') {
+      const { configuration, measurement, predicted } = event.trial
+      told.set(configurationKey(configuration), { estimateRps: measurement.capacityRps, believedRps: predicted?.rate })
+    }
     const purpose = purposeOf(event, confirming)
     spent.set(purpose, (spent.get(purpose) ?? 0) + (atMs - lastMs) / 1000)
     lastMs = atMs
     if (event.type === 'load-step' && event.phase === 'confirm') asked ??= event.point
     if (event.type === 'confirmed' && first === undefined && asked?.load.kind === 'open')
-      first = { rateRps: asked.load.rateRps, held: event.held && event.rateRps >= asked.load.rateRps }
+      first = { rateRps: asked.load.rateRps, held: event.held && event.rateRps >= asked.load.rateRps, ...told.get(toConfirm) }
     if (event.type === 'trial-started') confirming = false
     if (event.type === 'recommended') recommendation = event.recommendation
     progress = advance(progress, event)
@@ -117,7 +127,9 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
 
 const runs: Run[] = []
 const foreignMs: number[] = []
-const rows = [['seed', 'exit', 'seconds', 'trials', 'recommended', 'status', 'held, req/s', 'first asked', 'plain client']]
+const rows = [
+  ['seed', 'exit', 'seconds', 'trials', 'recommended', 'status', 'held, req/s', 'first asked', 'estimate', 'believed', 'plain client'],
+]
 for (let seed = 1; seed <= Number(seedsAsked); seed++) {
   const run = await runOnce(seed)
   runs.push(run)
@@ -133,6 +145,8 @@ for (let seed = 1; seed <= Number(seedsAsked); seed++) {
     best?.status ?? '-',
     confirmation?.held ? confirmation.rateRps.toFixed(0) : '-',
     run.first ? `${run.first.rateRps.toFixed(0)} ${run.first.held ? 'held' : 'missed'}` : '-',
+    run.first?.estimateRps?.toFixed(0) ?? '-',
+    run.first?.believedRps?.toFixed(0) ?? '-',
     found === undefined ? '-' : `${found.toFixed(1)} ms`,
   ])
   console.error(rows.at(-1)!.join('  '))

@@ -1,7 +1,7 @@
 /**
  * Whole runs of `tune` in virtual time, as they would be where a predictor takes long to start: `npm run bench:virtual-job -- [--seeds 20 --from 1 --launch 120s
- * --parallel 1 --only bert --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU), measured by the search that real ones are measured by, so that trials have
- * its length and its errors; `--figures long` takes those of `--backend simulated`, from windows of 10,000 requests, in trials of four seconds, and leaves confirmations out. `--gains`: twelve trials whatever
+ * --parallel 1 --ahead --only bert --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU), measured by the search that real ones are measured by, so that trials have
+ * its length and its errors; `--figures long` takes those of `--backend simulated`, from windows of 10,000 requests, in trials of four seconds, and leaves confirmations out. `--ahead`: the next server starts while one is measured. `--gains`: twelve trials whatever
  * the stop rule says, and after each what the next was expected to gain, what it gained, and what would have been lost by ending there. The clock counts launches and load. Over Morphling's 720 configurations (SoCC '21), beside trying them one at a time.
  * The device model is the search's prior too: what it costs where that is wrong stands in `npm run bench:product`.
  */
@@ -43,6 +43,7 @@ const { values: options } = parseArgs({
     figures: { type: 'string', default: 'trials' },
     cpu: { type: 'string', default: '1' },
     gains: { type: 'boolean', default: false },
+    ahead: { type: 'boolean', default: false },
   },
 })
 /** What a trial takes where its figures are those of long windows. */
@@ -76,6 +77,7 @@ function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend
   const launcher = serversOf(experiment, job)
   return {
     ...backend,
+    ...(options.ahead && { launchesBeside: () => true }),
     launcher: {
       ...launcher,
       launch: async (...asked) => {
@@ -89,7 +91,11 @@ function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend
         return backend.measure(predictor, task, told, signal)
       }
       const { target } = predictor
-      const measurement = await doWork(workOf(experiment, task, told.number), { target, slo: experiment.slo, signal, onStep: told.onStep })
+      const steps: Parameters<typeof told.onStep>[] = []
+      const onStep: typeof told.onStep = (...step) => void steps.push(step)
+      const measurement = await doWork(workOf(experiment, task, told.number), { target, slo: experiment.slo, signal, onStep })
+      // Its load begins now, by this clock.
+      for (const step of steps) told.onStep(...step)
       await clock.sleep(measurement.seconds)
       return measurement
     },

@@ -353,7 +353,11 @@ export const experimentFileSchema = z.strictObject({
     })
     .optional()
     .describe('when the search has found enough'),
-  parallel: count(1, 'trials at once').optional().describe(`trials at once, default ${defaults.parallel}`),
+  parallel: count(1, 'trials at once')
+    .optional()
+    .describe(
+      `trials at once, default ${defaults.parallel}; on this machine the next one's server starts meanwhile, where cores are left for it and none of its GPUs is used`,
+    ),
   seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
   sampler: choice(samplerNames, 'a sampler').optional().describe(`how the next configuration is chosen, default ${defaults.sampler}`),
   gpuCatalogue: text('a path')

@@ -40,6 +40,8 @@ export type TuneEvent = { readonly at: string } & (
       readonly seconds: number
       /** Of a predictor with a `prepare` step. */
       readonly prepared?: { readonly seconds: number; readonly kept: boolean }
+      /** It was started while another trial was measured. */
+      readonly ahead?: true
     }
   | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: Phase }
   | {

@@ -20,7 +20,7 @@ export interface LoopParts {
   /** @param problem without what trials have shown to be impossible */
   readonly assessStop: (problem: Problem, observations: readonly Observation[], rng: Rng) => StopAssessment
   readonly rng: Rng
-  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'close'>
+  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'launchesBeside' | 'close'>
   readonly store: TrialStore
   /** The highest number that a trial of the experiment has in the store, also a damaged one that is left out of the earlier trials. */
   readonly lastNumber?: number

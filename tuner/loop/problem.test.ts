@@ -78,8 +78,17 @@ describe('the problem that the search is posed', () => {
     expect(priorLogRate!(onV100)!).toBeGreaterThan(priorLogRate!(onT4)!)
     expect(priorLogConstraint!(onV100)!).toBeLessThan(priorLogConstraint!(onT4)!)
     expect([cannotServe!(onT4), cannotServe!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })]).toEqual([false, true])
-    // Of cores, batch and share, and of each of the two GPUs.
+    // Of CPU work, batch, share and cores, and of each of the two GPUs.
+    expect(priorFactors!.sd).toHaveLength(6)
+  })
+
+  test('physics of the built-in predictor on cores alone: two serve more than one, at less than twice', () => {
+    const experiment = loadFile('model: bert-tiny\nslo: 50ms\n', { devices: 'cpu' })
+    const { priorLogRate, priorFactors } = problemOf(experiment, defaultPriceBook)
+    const gain = priorLogRate!({ cpuCores: 2, batchSize: 8 })! - priorLogRate!({ cpuCores: 1, batchSize: 8 })!
+    expect(gain).toBeGreaterThan(0.4)
     expect(priorFactors!.sd).toHaveLength(5)
+    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })!.capacityRps).toBeGreaterThan(50)
   })
 
   test('variants share no learned factors', () => {
@@ -99,7 +108,13 @@ describe('the problem that the search is posed', () => {
           { cpuCores: 4, gpus: ['T4', 'V100'] },
         ),
     ],
-    ['without a GPU', () => loadFile('model: bert\nslo: 50ms\n', { devices: 'cpu' })],
+    [
+      'of a command without a GPU',
+      () =>
+        loadFile("model: bert\nslo: 50ms\npredictor: {command: 'serve ${batchSize}'}\nspace: {cpuCores: [1, 2], batchSize: [1, 8]}\n", {
+          devices: 'cpu',
+        }),
+    ],
   ])('no physics %s', (_, make) => {
     const experiment = make()
     expect(problemOf(experiment, defaultPriceBook)).not.toHaveProperty('priorLogRate')

@@ -86,7 +86,7 @@ export function expectationOf(experiment: Experiment): Expectation | undefined {
   if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
   // What is usual of servers is no expectation of one.
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined) return undefined
-  const of = estimatorsOfGpus(experiment)
+  const of = estimatorsOfDevices(experiment)
   if (of === undefined) return undefined
   const known = new Map<string, Expected | undefined>()
   return (given) => {
@@ -100,20 +100,23 @@ export function expectationOf(experiment: Experiment): Expectation | undefined {
   }
 }
 
-/** Undefined without GPUs, for a server that runs already, and for a command whose model or batches are unknown. */
-function estimatorsOfGpus(experiment: Experiment): EstimatorOf | undefined {
+/** Undefined for a server that runs already, for a command without GPUs, and for one whose model or batches are unknown. */
+function estimatorsOfDevices(experiment: Experiment): EstimatorOf | undefined {
   const { predictor, calibrated } = experiment
-  if (gpusOf(experiment).length === 0 || !isStarted(predictor)) return undefined
+  if (devicesOf(experiment).length === 0 || !isStarted(predictor)) return undefined
   if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment)) return undefined
   return estimatorsOf(experiment)
 }
 
-const gpusOf = ({ space }: Experiment): readonly string[] =>
-  space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+/** GPUs of the space; the built-in server infers on its cores, 'none', where there are none. */
+function devicesOf({ space, predictor }: Experiment): readonly string[] {
+  const gpus = space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+  return gpus.length === 0 && predictor.kind === 'builtin' ? ['none'] : gpus
+}
 
-/** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
+/** What the device model expects of a predictor that it knows: the search learns only how reality differs from it. */
 function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
-  const of = estimatorsOfGpus(experiment)
+  const of = estimatorsOfDevices(experiment)
   if (of === undefined) return {}
   // What the factors move is learned of one model; variants have each their own.
   const one = experiment.variants.length === 0
@@ -124,7 +127,7 @@ function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'prio
       return question(estimator, configuration)
     }
   return {
-    ...(one && { priorFactors: of({}).estimator.priorFactors(gpusOf(experiment)) }),
+    ...(one && { priorFactors: of({}).estimator.priorFactors(devicesOf(experiment)) }),
     priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
     priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
     cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),

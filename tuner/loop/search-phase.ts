@@ -8,13 +8,14 @@ import type { Configuration, Problem, StopAssessment, Suggestion } from '../../s
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
+import { LaunchAhead } from './launch-ahead.ts'
 import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
 import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
-import { taskOf } from './trial-task.ts'
+import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
 import { Turns } from './turns.ts'
 import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
@@ -27,6 +28,8 @@ const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
 interface Pending {
   readonly configuration: Configuration
   readonly done: Promise<FinishedTrial>
+  /** The load has begun: where it comes from a place of its own, it has that too. */
+  underLoad: boolean
 }
 
 type Best = ReturnType<LoopParts['recommend']>['best']
@@ -53,6 +56,9 @@ export class Search {
   #known: { readonly trials: number; readonly problem: Problem } | undefined
   /** Number of the trial that was announced as the best. */
   #announced: number | undefined
+  #told: () => void = () => undefined
+  /** What is started while another trial is measured, until its turn. */
+  #ahead: LaunchAhead | undefined
   /** Once the search itself has ended. */
   #ending: Ending | undefined
 
@@ -83,18 +89,21 @@ export class Search {
       }
       if (this.#pending.size === 0) {
         this.#ending ??= this.#whyStop() ?? spaceExhausted(this.#log)
+        await this.#dropAhead()
         const last = this.#afterwards(this.#ending)
         if (!last) return withUnplaced(this.#ending, this.#log.fresh)
         this.#start(last)
       }
-      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed])
+      this.#startAhead()
+      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextUnderLoad()])
     }
   }
 
   /** Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it. */
   async abandon(error: unknown): Promise<number> {
     this.#fault.abort(error)
-    const settled = await Promise.allSettled([...this.#pending.values()].map(({ done }) => done))
+    const running = [...this.#pending.values()].map(({ done }) => done)
+    const [settled] = await Promise.all([Promise.allSettled(running), this.#dropAhead()])
     return settled.filter(({ status }) => status === 'fulfilled').length
   }
 
@@ -126,17 +135,17 @@ export class Search {
     return this.#experiment.budget.maxTrials > 1 && this.#yardstickDue() ? 1 : 0
   }
 
-  #trialsLeft({ stop, expectedGain }: StopAssessment): number | undefined {
+  #trialsLeft({ stop, outlook }: StopAssessment): number | undefined {
     const worth = this.#worth()
-    if (!stop && (expectedGain === undefined || worth === undefined)) return undefined
-    const left = stop ? 0 : trialsUntilIdle(expectedGain!, worth!.leastGain)
+    if (!stop && (outlook === undefined || worth === undefined)) return undefined
+    const left = stop ? 0 : Math.max(outlook!.trialsAtLeast, trialsUntilIdle(outlook!.gain, worth!.leastGain))
     const room = this.#experiment.budget.maxTrials - this.#log.counted
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }
 
-  /** What must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
+  /** What was started ahead, what must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
   #next(): TrialRequest | undefined {
-    const { sampler, rng } = this.#parts
+    if (this.#ahead) return this.#ahead.request
     const problem = this.#problem()
     const retry = this.#retries.shift()
     if (retry) return { ...retry, number: this.#log.nextNumber() }
@@ -150,10 +159,56 @@ export class Search {
       const { configuration, predicted, purpose } = again
       return this.#requestOf({ configuration, predicted, why: `trial ${again.number} again: its reading is hard to believe` }, purpose)
     }
-    const busy = [...this.#pending.values(), ...doubted].map(({ configuration }) => configuration)
-    const suggestion = sampler.suggest(problem, this.#log.observations(), [...busy, ...this.#givenUp], rng)
+    const suggestion = this.#suggestion()
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
     return suggestion && this.#requestOf(suggestion)
+  }
+
+  #suggestion(): Suggestion | undefined {
+    const { sampler, rng } = this.#parts
+    const busy = [...this.#pending.values(), ...this.#doubted()].map(({ configuration }) => configuration)
+    return sampler.suggest(this.#problem(), this.#log.observations(), [...busy, ...this.#givenUp], rng)
+  }
+
+  /**
+   * While the last of the trials that may run together is measured, the next one's server starts beside it, where the backend has room for that: what it chooses has yet
+   * to learn from those that run. Not what must be tried again or has a turn of its own, and not beside trials that are foretold to be the last.
+   */
+  #startAhead(): void {
+    const { launchesBeside, launcher } = this.#parts.backend
+    if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop()) return
+    if (![...this.#pending.values()].every(({ underLoad }) => underLoad)) return
+    if (this.#retries.length > 0 || this.#doubted().length > 0) return
+    if (this.#assessment && (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size) return
+    const suggestion = this.#suggestion()
+    const running = [...this.#pending.values()].map(({ configuration }) => configuration)
+    if (!suggestion || !launchesBeside(running, suggestion.configuration)) return
+    this.#ahead = new LaunchAhead(
+      launcher,
+      { ...this.#requestOf(suggestion), launchedMs: this.#parts.now() },
+      AbortSignal.any([this.#signal, this.#fault.signal]),
+    )
+  }
+
+  #underLoad(number: number): void {
+    const trial = this.#pending.get(number)
+    if (!trial || trial.underLoad) return
+    trial.underLoad = true
+    this.#told()
+  }
+
+  /** Resolves when another trial has come under load. */
+  #nextUnderLoad(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#told = resolve
+    })
+  }
+
+  async #dropAhead(): Promise<void> {
+    const ahead = this.#ahead
+    this.#ahead = undefined
+    await ahead?.drop()
+    if (ahead) this.#log.giveBack(ahead.request.number)
   }
 
   /** After the search: the yardstick, which no decision waited for. */
@@ -203,6 +258,8 @@ export class Search {
   #start(request: TrialRequest): void {
     const { number, configuration, purpose, predicted } = request
     this.#turns.start(number)
+    const ahead = this.#ahead?.request === request ? this.#ahead : undefined
+    if (ahead) this.#ahead = undefined
     const { backend, label, problem, expectation, now } = this.#parts
     const { objective, slo, stop } = this.#experiment
     const price = priceOf(problem.pricePerHour, configuration)
@@ -211,15 +268,19 @@ export class Search {
     const best = this.#best()
     const expected = expectation?.(configuration)
     const { tolerance } = stop
-    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance })
+    const warmUpRequests = warmUpRequestsFor(configuration, problem.space, this.#log.trials)
+    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance, warmUpRequests })
     const done = runTrial(
-      backend,
+      { launcher: ahead?.launcher ?? backend.launcher, measure: backend.measure },
       task,
       { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
       {
         now,
-        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready }),
-        onStep: (point, phase) => this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase }),
+        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) }),
+        onStep: (point, phase) => {
+          this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase })
+          this.#underLoad(number)
+        },
         onWaiting: (what) => this.#waits(number, what),
         turn: (signal) => this.#turns.take(number, signal),
       },
@@ -227,7 +288,7 @@ export class Search {
     ).then((trial) => this.#record(trial, request))
     // The loop takes up the first rejection; this keeps those of the other trials from being unhandled.
     done.catch(() => undefined)
-    this.#pending.set(number, { configuration, done })
+    this.#pending.set(number, { configuration, done, underLoad: false })
   }
 
   #waits(number: number, what: string): void {

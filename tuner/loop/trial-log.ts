@@ -50,6 +50,11 @@ export class TrialLog {
     return this.#number
   }
 
+  /** Of a trial that never was one. A later one's number keeps its place. */
+  giveBack(number: number): void {
+    if (number === this.#number) this.#number -= 1
+  }
+
   add(trial: FinishedTrial): void {
     this.#trials.push(trial)
   }

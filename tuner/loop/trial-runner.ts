@@ -15,6 +15,7 @@ import {
   InfeasibleError,
   type InfeasibleReason,
   LaunchError,
+  type Launcher,
   type OnWaiting,
   type Prediction,
   type Predictor,
@@ -32,6 +33,8 @@ export interface TrialRequest {
   readonly purpose?: TrialPurpose
   /** 1 for the first try of a configuration. */
   readonly attempt: number
+  /** When its predictor was started, where that was before its turn; ms as `now` tells. */
+  readonly launchedMs?: number
   /** Of what tells its power; a trial over it is infeasible. */
   readonly maxJoulesPerRequest?: number
 }
@@ -57,14 +60,15 @@ const deathNoticeMs = 1_000
  * @throws the signal's reason when it aborts; nothing else: every other outcome is a finished trial.
  */
 export async function runTrial(
-  { launcher, measure }: Pick<Backend, 'launcher' | 'measure'>,
+  { launcher, measure }: { readonly launcher: Pick<Launcher, 'launch'>; readonly measure: Backend['measure'] },
   task: MeasureTask,
   request: TrialRequest,
   hooks: TrialHooks,
   signal: AbortSignal,
 ): Promise<FinishedTrial> {
   const { number, configuration, why, purpose, predicted } = request
-  const startedMs = hooks.now()
+  const turnMs = hooks.now()
+  const startedMs = request.launchedMs ?? turnMs
   const base = {
     number,
     configuration,
@@ -92,7 +96,7 @@ export async function runTrial(
     predictor = await launcher.launch(configuration, number, signal, hooks.onWaiting)
     await hooks.turn?.(signal)
     const { isolation, prepared } = predictor
-    hooks.onReady({ isolation, seconds: seconds(), ...(prepared && { prepared }) })
+    hooks.onReady({ isolation, seconds: (hooks.now() - turnMs) / 1000, ...(prepared && { prepared }) })
     const died = new AbortController()
     predictor.died?.then((what) => {
       death = what

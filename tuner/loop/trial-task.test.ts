@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { taskOf } from './trial-task.ts'
+import type { OrdinalParameter } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { measurement } from '../testing/fakes.ts'
+import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 
 const asked = { objective: { kind: 'price-per-request' }, price: { pricePerHour: 3.6 }, tolerance: 0.05 } as const
 const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
@@ -32,5 +35,31 @@ describe('when it may end', () => {
     expect(taskOf({ ...asked, bestCost: 10 }).precision).toBe(0.05)
     expect(taskOf(asked).precision).toBe(0.1)
     expect(taskOf({ ...asked, bestCost: 10, purpose: 'default' }).precision).toBeCloseTo(0.15, 12)
+  })
+})
+
+describe('how long it warms up', () => {
+  const parameter = (name: string, more: Pick<OrdinalParameter, 'category' | 'concurrency'>) =>
+    ({ kind: 'ordinal', name, values: [1, 2, 4], scale: 'log', ...more }) as const
+  const parameters = [
+    parameter('cpuCores', { category: 'resource' }),
+    parameter('batchSize', { category: 'server', concurrency: true }),
+    parameter('cacheSize', { category: 'server' }),
+  ] as const
+  const first = { cpuCores: 1, batchSize: 1, cacheSize: 1 }
+  const trial = (configuration: object, warmUp = { requests: 520, steadyAfter: 150 }) =>
+    ({ number: 1, state: 'complete', configuration, measurement: { ...measurement(100), warmUp } }) as unknown as FinishedTrial
+  const asked = (configuration: typeof first, trials: readonly FinishedTrial[]) =>
+    warmUpRequestsFor(configuration, { parameters, constraints: [] }, trials)
+
+  test('by those that differ in resources, and in what is served at once, alone', () => {
+    expect(asked({ ...first, cpuCores: 2, batchSize: 4 }, [trial(first)])).toBe(225)
+    expect(asked({ ...first, cpuCores: 2, cacheSize: 4 }, [trial(first)])).toBeUndefined()
+    expect(asked({ ...first, cpuCores: 2 }, [])).toBeUndefined()
+  })
+
+  test('in full, what is measured again', () => {
+    const other = { ...first, cpuCores: 2 }
+    expect(asked(other, [trial(first), trial(other)])).toBeUndefined()
   })
 })

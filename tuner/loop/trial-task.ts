@@ -1,7 +1,9 @@
 /** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
+import { requestsToWarm } from '../../profiler/index.ts'
 import { capacityToBeatRps, learnsPlainly, type Objective } from '../../search/objective.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
-import type { Prediction, TrialPurpose } from '../../trials/types.ts'
+import type { Configuration, SearchSpace } from '../../search/types.ts'
+import type { FinishedTrial, Prediction, TrialPurpose } from '../../trials/types.ts'
 import type { TrialTask } from '../backends/backend.ts'
 import type { Expected } from './second-reading.ts'
 
@@ -17,6 +19,7 @@ interface Asked {
   readonly bestCost?: number
   /** How much better something must be to matter, 0.05 = 5 %. */
   readonly tolerance: number
+  readonly warmUpRequests?: number
 }
 
 /** A belief wider than this, high over low of 90 %, says little of where to look. */
@@ -26,13 +29,30 @@ const firstPrecision = 2
 const yardstickPrecision = 3
 
 /** The yardstick is measured to the end, for a gain is stated against it; anything else may end once it cannot cost less than the best. */
-export function taskOf({ purpose, predicted, expected, objective, price, bestCost, tolerance }: Asked): TrialTask {
+export function taskOf({ purpose, predicted, expected, objective, price, bestCost, tolerance, warmUpRequests }: Asked): TrialTask {
   const yardstick = purpose === 'default'
   const known = predicted && predicted.high < widest * predicted.low ? predicted.rate : expected?.capacityRps
   return {
     kind: 'trial',
     capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
     expectedRps: learnsPlainly(objective) ? known : undefined,
+    warmUpRequests,
     precision: tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),
   }
+}
+
+/**
+ * Requests that warm a configuration, by the trials of those that differ from it in resources and in how much they serve at once alone: whatever else is tuned may be what
+ * has to warm up, a compiler or a cache. Undefined where none tells, and for one that is measured again: a reading in doubt is no time to save.
+ */
+export function warmUpRequestsFor(
+  configuration: Configuration,
+  { parameters }: SearchSpace,
+  trials: readonly FinishedTrial[],
+): number | undefined {
+  const decisive = parameters.filter(({ category, concurrency }) => category !== 'resource' && !concurrency)
+  const differsIn = (other: Configuration, all: SearchSpace['parameters']) => all.some(({ name }) => other[name] !== configuration[name])
+  if (trials.some((trial) => !differsIn(trial.configuration, parameters))) return undefined
+  const alike = trials.filter((trial) => !differsIn(trial.configuration, decisive))
+  return requestsToWarm(alike.flatMap((trial) => (trial.state === 'complete' && trial.measurement.warmUp) || []))
 }

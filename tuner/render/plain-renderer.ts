@@ -7,7 +7,7 @@ import { paint } from './glyphs.ts'
 import { advance, countedTrials, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
-import { preparedWords, stepLine, trialLine } from './trial-line.ts'
+import { readyWords, stepLine, trialLine } from './trial-line.ts'
 
 /** Progress lines on stderr, one call an event. */
 export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
@@ -32,7 +32,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         break
       }
       case 'predictor-ready':
-        say(`  ready after ${duration(event.seconds)}${event.prepared ? ` (${preparedWords(event.prepared)})` : ''}: ${event.isolation}`)
+        say(`  ready ${readyWords(event)}: ${event.isolation}`)
         break
       case 'load-step':
         say(`  ${stepLine(event.point, state.slo, event.phase)}`)

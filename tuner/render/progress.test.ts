@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { advance, countedTrials, etaSeconds, noProgress, type Progress, type Row, type RunningTrial } from './progress.ts'
 
-const row = { trial: { state: 'complete', seconds: 6 } } as Row
+const row = { trial: { state: 'complete' }, turnSeconds: 6 } as Row
 const running = (startedAtMs: number, confirming = false) => ({ startedAtMs, confirming }) as RunningTrial
 const progress = (part: Partial<Progress>): Progress => ({ ...noProgress, maxTrials: 12, ...part })
 
 test('trials that failed and confirmations take no place of those that may run', () => {
-  const failed = { trial: { state: 'failed', seconds: 1 } } as Row
-  const confirmation = { trial: { state: 'complete', purpose: 'confirmation', seconds: 1 } } as Row
+  const failed = { trial: { state: 'failed' } } as Row
+  const confirmation = { trial: { state: 'complete', purpose: 'confirmation' } } as Row
   expect(countedTrials(progress({ countedTrials: 2, rows: [row, failed, confirmation, row] }))).toBe(4)
 })
 

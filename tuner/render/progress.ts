@@ -20,6 +20,8 @@ export interface Row {
   readonly trial: FinishedTrial
   readonly label: string
   readonly pricePerHour: number
+  /** Since its turn began: its server may have been started before. */
+  readonly turnSeconds: number
 }
 
 export interface Progress {
@@ -111,7 +113,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'predictor-ready':
       return {
         ...state,
-        startSeconds: event.seconds,
+        startSeconds: event.ahead ? state.startSeconds : event.seconds,
         running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation, prepared: event.prepared })),
       }
     case 'load-step':
@@ -123,7 +125,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
       return {
         ...state,
         running: state.running.filter((trial) => trial.number !== event.trial.number),
-        rows: [...state.rows, { trial: event.trial, label: event.label, pricePerHour: event.pricePerHour }],
+        rows: [...state.rows, rowOf(state, event, atMs)],
         spent: event.spent,
       }
     case 'confirmed':
@@ -143,6 +145,11 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'recommended':
       return { ...state, recommendation: event.recommendation, files: event.files }
   }
+}
+
+function rowOf({ running }: Progress, { trial, label, pricePerHour }: Extract<TuneEvent, { type: 'trial-finished' }>, atMs: number): Row {
+  const startedAtMs = running.find(({ number }) => number === trial.number)?.startedAtMs ?? atMs
+  return { trial, label, pricePerHour, turnSeconds: (atMs - startedAtMs) / 1000 }
 }
 
 /** Trials that are done and count towards the most that may run. */
@@ -166,7 +173,7 @@ export function etaSeconds(state: Progress, nowMs: number): number | undefined {
   const confirmation =
     state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmLoopsS + (state.startSeconds ?? usualStartS)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
-  const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
+  const mean = state.rows.reduce((sum, row) => sum + row.turnSeconds, 0) / done
   const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state))
   return Math.max(0, (left * mean) / state.atOnce - inFlight) + confirmation
 }

@@ -8,6 +8,7 @@ import { limitsOf } from '../../profiler/slo.ts'
 import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
+import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
@@ -19,7 +20,7 @@ interface Line {
 }
 
 /** What came out of a trial: capacity with its interval and price, or why there is none. */
-export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Line {
+export function trialLine({ trial, label, pricePerHour }: Omit<Row, 'turnSeconds'>, style: Style): Line {
   const head = `#${trial.number} ${label}`
   switch (trial.state) {
     case 'complete':
@@ -101,6 +102,12 @@ function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''
+
+/** How long a predictor took to serve. */
+export function readyWords({ seconds, prepared, ahead }: Extract<TuneEvent, { type: 'predictor-ready' }>): string {
+  const notes = [...(prepared ? [preparedWords(prepared)] : []), ...(ahead ? ['started while the trial before was measured'] : [])]
+  return `after ${duration(seconds)}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
+}
 
 /** Of a predictor with a `prepare` step: what it added to the start. */
 export const preparedWords = ({ seconds, kept }: { readonly seconds: number; readonly kept: boolean }): string =>

@@ -6,9 +6,10 @@ import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
+import type { Resources } from '../../resources.ts'
 import { anchoredFactors, shareExponentSd } from './anchored-factors.ts'
 import { anchoredStage, type CpuStage, cpuStageOf } from './cpu-stage.ts'
-import { type ModelledServer, modelledServer } from './device.ts'
+import { cpuError, type ModelledServer, modelledServer } from './device.ts'
 import {
   type PredictedCapacity,
   predictCapacity,
@@ -48,7 +49,7 @@ export type Estimated =
 export interface Estimator {
   /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
   priorLogRate(configuration: Configuration): number | undefined
-  /** What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, and what a share of it really gives. */
+  /** What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, what a share of it really gives and, of inference on cores ('none' among the GPUs), what more of them do. */
   priorFactors(gpus: readonly string[]): PriorFactors
   /** ln of the expected idle latency at the SLO's percentile, ms. */
   priorLogConstraint(configuration: Configuration): number | undefined
@@ -111,6 +112,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
               cpuStageOf(architecture).relativeError,
               batchSlopeSd,
               shareExponentSd,
+              coreExponentSd,
               ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
             ],
             at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
@@ -136,6 +138,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       return {
         serves: true,
         ...capacity,
+        ...(modelled.resources.gpu === undefined && capacity.binding === 'gpu' && { binding: 'cpu' }),
         relativeError: capacityError(modelled, capacity, slo),
         outOfMemory: shortage(modelled),
         neededMiB,
@@ -145,20 +148,21 @@ export function createEstimator(options: EstimatorOptions): Estimator {
   }
 }
 
-/** Standard deviations: d ln(time) / d ln(batch), and of the exponent of a share. */
+/** Standard deviations: d ln(time) / d ln(batch), and of the exponent of the cores, which a load generator on the same machine takes its part of. */
 const batchSlopeSd = 0.03
+const coreExponentSd = 0.25
 const typicalBatch = 8
 /** The tables' GPUs in another host, with another version. */
 const leastDeviceError = 0.05
 
 const deviceError = (architecture: Architecture, gpu: string, ownGpus: readonly Gpu[] = []): number =>
   gpu === 'none'
-    ? 0.4
+    ? cpuError
     : Math.max(leastDeviceError, deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch }).relativeError)
 
-/** The prior with CPU cost, batch slope, share exponent and each GPU's time moved, and how it moves further: by forward differences. */
+/** The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved, and how it moves further: by forward differences. */
 function movedPrior(
-  [cpu, slope, share, ...devices]: readonly number[],
+  [cpu, slope, share, cores, ...devices]: readonly number[],
   gpus: readonly string[],
   read: (configuration: Configuration) => Known,
   slo: EstimatorOptions['slo'],
@@ -170,9 +174,9 @@ function movedPrior(
     sloped.set(batch, found)
     return found
   }
-  const logRate = ({ resources: { gpu, gpuShare } }: ModelledServer, model: TimedModel, extraCpu = 0, extraDevice = 0) => {
-    const held = gpuShare > 0 ? Math.log(gpuShare) : 0
-    const level = Math.exp((devices[gpus.indexOf(gpu ?? 'none')] ?? 0) - share! * held + extraDevice)
+  const logRate = ({ resources }: ModelledServer, model: TimedModel, extraCpu = 0, extraDevice = 0) => {
+    const moved = share! * logShare(resources) + cores! * logCores(resources)
+    const level = Math.exp((devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved + extraDevice)
     const costlier = Math.exp(cpu! + extraCpu)
     const { sizes, times } = model
     const movedTimes = new Float64Array(sizes.length)
@@ -194,17 +198,22 @@ function movedPrior(
     },
     sensitivities(configuration) {
       const { modelled, model } = read(configuration)
-      if (!modelled || !model) return [0, 0, 0, ...gpus.map(() => 0)]
-      const { gpu, gpuShare } = modelled.resources
+      if (!modelled || !model) return [0, 0, 0, 0, ...gpus.map(() => 0)]
+      const { resources, serving } = modelled
       const base = remembered(modelled, model)
       const byCpu = (logRate(modelled, model, step, 0) - base) / step
       const byDevice = (logRate(modelled, model, 0, step) - base) / step
-      const byShare = gpuShare > 0 ? -byDevice * Math.log(gpuShare) : 0
-      const bySlope = byDevice * Math.log(modelled.serving.batchSize / typicalBatch)
-      return [byCpu, bySlope, byShare, ...gpus.map((name) => (name === (gpu ?? 'none') ? byDevice : 0))]
+      const bySlope = byDevice * Math.log(serving.batchSize / typicalBatch)
+      const device = resources.gpu ?? 'none'
+      const ofDevices = gpus.map((name) => (name === device ? byDevice : 0))
+      return [byCpu, bySlope, -byDevice * logShare(resources), -byDevice * logCores(resources), ...ofDevices]
     },
   }
 }
+
+/** ln of what is held of a GPU, and of the cores that infer where there is none. */
+const logShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
+const logCores = ({ gpu, cpuCores }: Resources): number => (gpu === undefined ? Math.log(cpuCores) : 0)
 
 export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(modelled)) => ({
   cpu,

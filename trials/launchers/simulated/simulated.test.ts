@@ -234,8 +234,8 @@ describe('prediction', () => {
     const gpus = ['T4', 'H100']
     const estimator = createEstimator({ architecture: bert, slo })
     const { at, sd } = estimator.priorFactors(gpus)
-    expect(sd.length).toBe(5)
-    const factors = [0.2, 0.03, -0.05, 0.1, -0.15]
+    expect(sd.length).toBe(6)
+    const factors = [0.2, 0.03, -0.05, 0.3, 0.1, -0.15]
     const moved = at(factors)
     for (const gpu of gpus)
       for (const [cpuCores, gpuMemoryPercent, batchSize] of [
@@ -246,7 +246,7 @@ describe('prediction', () => {
         const configuration = { gpu, cpuCores, gpuMemoryPercent, batchSize }
         const modelled = modelledServer(bert, configuration)
         const model = queueingModel(modelled)
-        const device = factors[3 + gpus.indexOf(gpu)]! + 0.05 * Math.log(gpuMemoryPercent / 100)
+        const device = factors[4 + gpus.indexOf(gpu)]! + 0.05 * Math.log(gpuMemoryPercent / 100)
         const { capacityRps } = predictCapacity(
           {
             ...model,
@@ -257,12 +257,30 @@ describe('prediction', () => {
         )
         expect(moved.logRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
         const sensitivities = moved.sensitivities(configuration)
-        for (const [i, by] of [[0, 'cpu'] as const, [3 + gpus.indexOf(gpu), 'device'] as const]) {
+        for (const [i, by] of [[0, 'cpu'] as const, [4 + gpus.indexOf(gpu), 'device'] as const]) {
           const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(configuration)!
           expect(sensitivities[i], by).toBeCloseTo((further - moved.logRate(configuration)!) / 0.05, 6)
         }
-        expect(sensitivities[3 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
+        expect(sensitivities[4 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
       }
+  })
+
+  test('of inference on cores the exponent of the cores moves too: what more of them bring is learned apart from how fast one is', () => {
+    const estimator = createEstimator({ architecture: architectureOf('bert-tiny'), slo: { percentile: 0.99, limitMs: 2000 } })
+    const { at } = estimator.priorFactors(['none'])
+    const [one, two] = [
+      { cpuCores: 1, batchSize: 8 },
+      { cpuCores: 2, batchSize: 8 },
+    ]
+    const gain = (cores: number, level: number) => {
+      const moved = at([0, 0, 0, cores, level])
+      return moved.logRate(two)! - moved.logRate(one)!
+    }
+    expect(gain(-0.5, 0)).toBeCloseTo(gain(0, 0) - 0.5 * Math.log(2), 1)
+    expect(gain(0, 0.2)).toBeCloseTo(gain(0, 0), 1)
+    const [, , , byCores, byLevel] = at([0, 0, 0, 0, 0]).sensitivities(two)
+    expect(byCores).toBeCloseTo(-byLevel! * Math.log(2), 9)
+    expect(estimator.estimate(two)).toMatchObject({ serves: true, binding: 'cpu' })
   })
 
   test('an estimator knows what cannot serve and what only may not', () => {

@@ -1,46 +1,35 @@
 /** `tune watch`: looks at production, decides whether the recommendation holds, tells it, and keeps what was seen in the store. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { specTargets } from '../../../reports/specs/index.ts'
-import { type Proposal, replan } from '../../../reports/watch/replan.ts'
+import { type Option, type Proposal, replan } from '../../../reports/watch/replan.ts'
 import { weekSeen } from '../../../reports/watch/traffic.ts'
 import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
-import {
-  asksForAPlan,
-  nothingSeen,
-  type Watching,
-  type WatchState,
-  watching,
-  watchSchema,
-  windowSeen,
-} from '../../../reports/watch/watching.ts'
+import { asksForAPlan, nothingSeen, type Watching, watching, windowSeen } from '../../../reports/watch/watching.ts'
 import { demandOf } from '../../../search/objective.ts'
-import { dropWatch, keepWatch, readWatches, StoreError } from '../../../trials/store/index.ts'
+import { dropWatch, keepWatch, StoreError } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs, parseShare } from '../../experiment/units.ts'
 import { reportError } from '../../report-error.ts'
 import { interruptible } from '../../signals.ts'
-import { tellDamage } from '../../tell-damage.ts'
 import { mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { existingStore } from '../open-existing.ts'
 import { type Reopened, reopen } from '../reopened.ts'
+import type { ApplyOutcome } from './apply.ts'
+import { applyProposed, finishLeft, notSteppedBack, stepBack } from './apply-look.ts'
+import { checkApplyFlags } from './applying.ts'
 import { sourceOf } from './chosen-source.ts'
-import { writeProposal } from './proposal-files.ts'
+import { keptOf } from './kept-watch.ts'
+import { proposedObjects, writeProposal } from './proposal-files.ts'
 import type { WatchFlags } from './watch-flags.ts'
 import { type Deployed, deployedOf, optionsAt } from './watched.ts'
 
 /** Seconds after a window's end at which it is looked at. */
 const comesLateS = 35
 
-/** What is kept between looks. */
-interface Kept {
-  readonly state: WatchState
-  readonly place?: unknown
-  readonly windowS: number
-}
-
 export async function watch(id: string | undefined, flags: WatchFlags): Promise<number> {
   oneOf(flags.target, specTargets, '--target')
+  checkApplyFlags(flags)
   const windowS = parseDurationMs(flags.window) / 1000
   if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
     throw new UserError(`--window ${flags.window}: windows are of 10 s to 30 min, in whole seconds`, 'the default is 5m', exitCodes.usage)
@@ -49,8 +38,12 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   const { signal, dispose } = interruptible(() => {})
   try {
     // The experiment of the first look stays the one, whichever is the newest later.
-    const { experiment, seen } = await looked(id, flags, windowS, signal, true)
-    if (flags.once) return codeOf(seen)
+    if (flags.stepBack) {
+      const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
+      return await stepBack({ reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS }, signal)
+    }
+    const { experiment, seen, applied } = await looked(id, flags, windowS, signal, true)
+    if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen)
     for (;;) {
       await nextLook(windowS, signal)
       await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
@@ -67,9 +60,11 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   }
 }
 
+const wallClockS = (): number => Date.now() / 1000
+
 /** Shortly after the end of the next window. */
 const nextLook = (windowS: number, signal: AbortSignal): Promise<void> =>
-  wait((windowS - ((Date.now() / 1000) % windowS) + comesLateS) * 1000, undefined, { signal })
+  wait((windowS - (wallClockS() % windowS) + comesLateS) * 1000, undefined, { signal })
 
 /** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
 async function looked(
@@ -78,25 +73,33 @@ async function looked(
   windowS: number,
   signal: AbortSignal,
   first: boolean,
-): Promise<{ readonly experiment: string; readonly seen: Watching }> {
+): Promise<{ readonly experiment: string; readonly seen: Watching; readonly applied?: ApplyOutcome }> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  const kept = await keptOf(flags, name, windowS)
+  const watch = { reopened, name, windowS, flags, nowS: wallClockS }
+  await finishLeft(watch, signal)
+  const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, flags, kept?.state.trial)
   const source = sourceOf(flags, windowS, reopened, deployed)
   const before = kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
   if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
-  const nowS = Date.now() / 1000
+  const nowS = wallClockS()
   const { windows, place, notes } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
   await keepWatch(flags.db, name, { ...before, state, ...(place !== undefined && { place }) }, new Date(nowS * 1000).toISOString())
   const seen = watching(state, deployed)
-  const proposal = proposalOf(seen, reopened, deployed, flags)
-  const written =
-    flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, filesAsked(flags, seen, reopened, deployed))
-  tell({ seen, proposal, notes, written, reopened, deployed, flags, name })
-  return { experiment: reopened.record.id, seen }
+  const options = await notSteppedBack(optionsAt(reopened, slownessOf(seen)), deployed.trial, watch)
+  const proposal = proposalOf(seen, reopened, deployed, flags, options)
+  const asked = filesAsked(flags, seen, reopened, deployed)
+  const written = flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, { ...asked, folder: flags.out })
+  const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
+  tell(told)
+  if (!flags.apply || proposal?.kind !== 'change') return { experiment: reopened.record.id, seen }
+  const looked = { ...watch, deployed, untilS: before.state.untilS, place: before.place }
+  const { capacityRps } = options.find(({ trial }) => trial === proposal.to.trial)!
+  const applied = await applyProposed(looked, proposal, await proposedObjects(reopened, proposal, asked), capacityRps, signal)
+  return { experiment: reopened.record.id, seen, applied }
 }
 
 const introduction = (name: string, { trial, label, recommended }: Deployed, before: number | undefined): string =>
@@ -108,23 +111,17 @@ const introduction = (name: string, { trial, label, recommended }: Deployed, bef
       : []),
   ].join('')
 
-/** What the last watch of that name left, where it was of the same windows. */
-async function keptOf({ db }: WatchFlags, name: string, windowS: number): Promise<Kept | undefined> {
-  const found = (await readWatches(db, tellDamage(db))).get(name) as Kept | undefined
-  if (found?.state?.schema !== watchSchema) return undefined
-  if (found.windowS === windowS) return found
-  throw new UserError(
-    `${name} was watched in windows of ${found.windowS} s`,
-    `give --window ${found.windowS}s; --reset begins anew, --name keeps another watch beside it`,
-    exitCodes.usage,
-  )
-}
-
-function proposalOf(seen: Watching, reopened: Reopened, { trial, headroom }: Deployed, flags: WatchFlags): Proposal | undefined {
+function proposalOf(
+  seen: Watching,
+  reopened: Reopened,
+  { trial, headroom }: Deployed,
+  flags: WatchFlags,
+  options: readonly Option[],
+): Proposal | undefined {
   if (!seen.findings.some(({ kind }) => asksForAPlan(kind))) return undefined
   return replan({
     findings: seen.findings,
-    options: optionsAt(reopened, slownessOf(seen)),
+    options,
     deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
     peakRps: peakOf(seen, reopened),
     headroom,
@@ -139,7 +136,6 @@ const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number 
   Math.max(peakRps, !weekSeen(state.traffic) ? (demandOf(experiment.objective)?.demandRps ?? 0) : 0)
 
 const filesAsked = (flags: WatchFlags, seen: Watching, reopened: Reopened, deployed: Deployed) => ({
-  folder: flags.out!,
   target: oneOf(flags.target, specTargets, '--target'),
   patch: flags.patch,
   container: flags.container,
