@@ -102,6 +102,11 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     expect(price.get('2g.10gb')! / price.get('1g.5gb')!).toBeCloseTo(2, 6)
   })
 
+  test('slices with engines beside, as the driver names them; one GPU of a replica, and no second slice', async () => {
+    expect(spaceOf(await preview('migEngines', 'space: { gpus: [1] }'))).toMatchObject({ migProfile: ['1g.20gb', '1g.10gb+me'] })
+    expect(await refusal('migEngines', 'space: { gpus: [1, 2] }')).toContain('gpus: 2 GPUs of a replica, but this machine has 1')
+  })
+
   test('slices beside whole GPUs of the same model and of another: only what is there together', async () => {
     const seen = await preview('a100BesideMig', 'space: { cpuCores: 1 }')
     expect(spaceOf(seen)).toEqual({ gpu: ['A100-40GB', 'T4'], migProfile: ['none', '1g.5gb'] })
@@ -135,7 +140,12 @@ describe('a server of the user’s own has the GPUs that are there', () => {
 
   test('an AMD GPU goes by the catalogue, and its price is asked for where the book has none', async () => {
     writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4 }')
-    expect(spaceOf(await preview('mi300x', 'prices: p.yaml'))).toEqual({ gpu: ['MI300X'] })
+    const seen = await preview('mi300x', 'prices: p.yaml')
+    expect(spaceOf(seen)).toEqual({ gpu: ['MI300X'] })
+    expect(text(seen)).toMatch(/Whole GPUs alone: .*gpuMemoryFraction/)
+    expect(text(seen)).not.toContain('MPS')
+    expect(await refusal('mi300x')).toContain('--provider azure has the MI300X')
+    expect(await refusal('a10BesideAmd')).toContain('or leave it out: --gpus A10')
   })
 
   test('a GPU that no catalogue has: how to describe it', async () => {
@@ -146,6 +156,14 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { NVIDIA Zeta 9000: 2 }')
     const seen = await preview('unknown', 'gpuCatalogue: gpus.yaml\nprices: p.yaml')
     expect(spaceOf(seen)).toEqual({ gpu: ['NVIDIA Zeta 9000'] })
+  })
+
+  test('its memory as the driver tells it; beside one that is known it is left out, and that is said', async () => {
+    expect(await refusal('unknown')).toContain("'NVIDIA Zeta 9000': {memoryGiB: 48,")
+    const seen = await preview('a10BesideUnknown')
+    expect(spaceOf(seen)).toEqual({ gpu: ['A10'] })
+    expect(text(seen)).toMatch(/NVIDIA Zeta 9000 is here and not used: it is not in the catalogue/)
+    expect(text(await preview('a10BesideUnknown', 'space: { gpu: A10 }'))).not.toContain('Zeta')
   })
 
   test('a price that is missing: where to give it', async () => {
@@ -248,6 +266,7 @@ describe('tune doctor', () => {
     ['mi300x', [/AMD Instinct MI300X, 196592 MiB, driver 6\.10\.5/]],
     ['eightH100', [/(NVIDIA H100 80GB HBM3, 81559 MiB[^\n]*\n[^\n]*){8}/]],
     ['mps', [/MPS control daemon runs/]],
+    ['sharedMemory', [/NVIDIA GB10, memory not told, driver/]],
   ])('%s', async (name, lines) => {
     const said = await doctor(name)
     for (const line of lines) expect(said).toMatch(line)

@@ -10,6 +10,18 @@ test.each([
   ['NVIDIA H100 80GB HBM3', 'H100'],
   ['Tesla V100-SXM2-16GB', 'V100'],
   ['NVIDIA H200', 'H200'],
+  ['NVIDIA H200 NVL', 'H200-NVL'],
+  ['NVIDIA H20-3e', 'H20-3e'],
+  ['NVIDIA GH200 480GB', 'GH200'],
+  ['NVIDIA GH200 144G HBM3e', 'GH200-144GB'],
+  ['NVIDIA A800 80GB PCIe', 'A100-PCIe-80GB'],
+  ['Tesla V100-PCIE-32GB', 'V100-PCIe-32GB'],
+  ['Tesla P40', 'P40'],
+  ['Quadro RTX 6000', 'RTX-6000'],
+  ['NVIDIA RTX 6000 Ada Generation', 'RTX-6000-Ada'],
+  ['NVIDIA RTX PRO 6000 Blackwell Server Edition', 'RTX-PRO-6000'],
+  ['NVIDIA GeForce RTX 4070 Ti SUPER', 'RTX-4070-Ti-Super'],
+  ['AMD Instinct MI300X OAM', 'MI300X'],
 ])('%s is %s', (name, canonical) => {
   expect(findGpu(name).name).toBe(canonical)
 })
@@ -18,6 +30,17 @@ test('an unknown name tells which are close', () => {
   expect(() => findGpu('A110')).toThrow(/unknown GPU 'A110'; did you mean .*A10/)
   expect(() => findGpu('H10')).toThrow(/did you mean H100/)
   expect(() => findGpu('Voodoo')).toThrow(/known: K80, M60/)
+})
+
+test('a part of a board, or another board of nearly its name, is not that board', () => {
+  for (const name of [
+    'NVIDIA GeForce RTX 4090 Laptop GPU',
+    'NVIDIA A10-24Q',
+    'GRID T4-8Q',
+    'NVIDIA A100-SXM4-80GB MIG 1g.10gb',
+    'NVIDIA L40G',
+  ])
+    expect(() => findGpu(name), name).toThrow(/unknown GPU/)
 })
 
 test('own GPUs come before the catalogue', () => {

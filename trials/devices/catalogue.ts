@@ -47,6 +47,23 @@ const gpu = (
   peakTflops: Gpu['peakTflops'],
 ): Gpu => ({ name, generation, aliases, multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peakTflops })
 
+/** A GeForce of Ampere or later: tensor cores at twice the fp32 rate in fp16 accumulated in fp32, at eight times in int8, in fp8 (Ada on) at four times. */
+const geforce = (
+  name: string,
+  generation: 'Ampere' | 'Ada' | 'Blackwell',
+  multiprocessors: number,
+  boostMhz: number,
+  memoryGiB: number,
+  bandwidthGBs: number,
+  l2MiB: number,
+  tdpWatts: number,
+  fp32: number,
+): Gpu => {
+  const of = (factor: number) => Number((factor * fp32).toFixed(1))
+  const peaks = { fp32, tf32: fp32, fp16: of(2), bf16: of(2), int8: of(8), ...(generation !== 'Ampere' && { fp8: of(4) }) }
+  return gpu(name, generation, [name.replace('RTX-', '')], multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peaks)
+}
+
 /** MI300X and MI325X are one silicon with other memory. */
 const cdna3Peaks = { fp32: 163.4, tf32: 653.7, fp16: 1307.4, bf16: 1307.4, int8: 2614.9, fp8: 2614.9 } as const
 
@@ -55,12 +72,22 @@ export const gpuCatalogue: readonly Gpu[] = [
   gpu('K80', 'Kepler', [], 13, 875, 12, 240, 1.5, 150, { fp32: 4.37 }),
   gpu('M60', 'Maxwell', [], 16, 1178, 8, 160, 2, 150, { fp32: 4.82 }),
   gpu('P4', 'Pascal', [], 20, 1063, 8, 192, 2, 75, { fp32: 5.5, int8: 22 }),
+  gpu('P40', 'Pascal', [], 30, 1531, 24, 346, 3, 250, { fp32: 11.8, int8: 47 }),
   gpu('TITAN-X', 'Pascal', ['TITAN-X-Pascal'], 28, 1531, 12, 480, 3, 250, { fp32: 10.97, int8: 43.9 }),
   gpu('P100', 'Pascal', ['P100-PCIe', 'P100-PCIE-16GB'], 56, 1303, 16, 732, 4, 250, { fp32: 9.3, fp16: 18.7 }),
   gpu('P100-SXM2', 'Pascal', ['P100-SXM2-16GB'], 56, 1480, 16, 732, 4, 300, { fp32: 10.6, fp16: 21.2 }),
   gpu('V100-PCIe', 'Volta', ['V100-PCIE-16GB'], 80, 1380, 16, 900, 6, 250, { fp32: 14, fp16: 112, int8: 56 }),
-  gpu('V100', 'Volta', ['V100-SXM2', 'V100-SXM2-16GB', 'V100-16GB'], 80, 1530, 16, 900, 6, 300, { fp32: 15.7, fp16: 125, int8: 62.8 }),
-  gpu('V100-32GB', 'Volta', ['V100-SXM2-32GB', 'V100-SXM3-32GB'], 80, 1530, 32, 900, 6, 300, { fp32: 15.7, fp16: 125, int8: 62.8 }),
+  gpu('V100-PCIe-32GB', 'Volta', [], 80, 1380, 32, 900, 6, 250, { fp32: 14, fp16: 112, int8: 56 }),
+  gpu('V100', 'Volta', ['V100-SXM2', 'V100-SXM2-16GB', 'V100-16GB', 'V100-DGXS-16GB'], 80, 1530, 16, 900, 6, 300, {
+    fp32: 15.7,
+    fp16: 125,
+    int8: 62.8,
+  }),
+  gpu('V100-32GB', 'Volta', ['V100-SXM2-32GB', 'V100-SXM3-32GB', 'V100-DGXS-32GB'], 80, 1530, 32, 900, 6, 300, {
+    fp32: 15.7,
+    fp16: 125,
+    int8: 62.8,
+  }),
   gpu('V100S', 'Volta', ['V100S-PCIE-32GB'], 80, 1597, 32, 1134, 6, 250, { fp32: 16.4, fp16: 130, int8: 65.6 }),
   gpu('T4', 'Turing', [], 40, 1590, 16, 320, 4, 70, { fp32: 8.1, fp16: 65, int8: 130 }),
   gpu('RTX-6000', 'Turing', [], 72, 1770, 24, 672, 6, 260, { fp32: 16.3, fp16: 130.5, int8: 261 }),
@@ -87,7 +114,7 @@ export const gpuCatalogue: readonly Gpu[] = [
     bf16: 312,
     int8: 624,
   }),
-  gpu('A100-PCIe-80GB', 'Ampere', ['A100-80GB-PCIe'], 108, 1410, 80, 1935, 40, 300, {
+  gpu('A100-PCIe-80GB', 'Ampere', ['A100-80GB-PCIe', 'A800-80GB-PCIe'], 108, 1410, 80, 1935, 40, 300, {
     fp32: 19.5,
     tf32: 156,
     fp16: 312,
@@ -101,10 +128,17 @@ export const gpuCatalogue: readonly Gpu[] = [
   gpu('A16', 'Ampere', [], 10, 1695, 16, 200, 2, 62, { fp32: 4.5, tf32: 9, fp16: 17.9, bf16: 17.9, int8: 35.9 }),
   gpu('A2', 'Ampere', [], 10, 1770, 16, 200, 2, 60, { fp32: 4.5, tf32: 9, fp16: 18, bf16: 18, int8: 36 }),
   gpu('A5000', 'Ampere', ['RTX-A5000'], 64, 1695, 24, 768, 6, 230, { fp32: 27.8, tf32: 55.6, fp16: 111.1, bf16: 111.1, int8: 222.2 }),
+  gpu('A4500', 'Ampere', ['RTX-A4500'], 56, 1650, 20, 640, 6, 200, { fp32: 23.7, tf32: 47.3, fp16: 94.6, bf16: 94.6, int8: 189.2 }),
+  gpu('A5500', 'Ampere', ['RTX-A5500'], 80, 1665, 24, 768, 6, 230, { fp32: 34.1, tf32: 68.2, fp16: 136.4, bf16: 136.4, int8: 272.8 }),
   gpu('A6000', 'Ampere', ['RTX-A6000'], 84, 1800, 48, 768, 6, 300, { fp32: 38.7, tf32: 77.4, fp16: 154.8, bf16: 154.8, int8: 309.7 }),
   gpu('RTX-3080', 'Ampere', ['3080'], 68, 1710, 10, 760, 5, 320, { fp32: 29.8, tf32: 29.8, fp16: 59.5, bf16: 59.5, int8: 238 }),
   gpu('RTX-3090', 'Ampere', ['3090'], 82, 1695, 24, 936, 6, 350, { fp32: 35.6, tf32: 35.6, fp16: 71, bf16: 71, int8: 284 }),
   gpu('RTX-3060', 'Ampere', ['3060'], 28, 1777, 12, 360, 3, 170, { fp32: 12.7, tf32: 12.7, fp16: 25.3, bf16: 25.3, int8: 101 }),
+  geforce('RTX-3060-Ti', 'Ampere', 38, 1665, 8, 448, 4, 200, 16.2),
+  geforce('RTX-3070', 'Ampere', 46, 1725, 8, 448, 4, 220, 20.3),
+  geforce('RTX-3070-Ti', 'Ampere', 48, 1770, 8, 608, 4, 290, 21.7),
+  geforce('RTX-3080-Ti', 'Ampere', 80, 1665, 12, 912, 6, 350, 34.1),
+  geforce('RTX-3090-Ti', 'Ampere', 84, 1860, 24, 1008, 6, 450, 40),
   gpu('A4000', 'Ampere', ['RTX-A4000'], 48, 1560, 16, 448, 4, 140, { fp32: 19.2, tf32: 38.3, fp16: 76.7, bf16: 76.7, int8: 153.4 }),
   gpu('L4', 'Ada', [], 58, 2040, 24, 300, 48, 72, { fp32: 30.3, tf32: 60, fp16: 121, bf16: 121, int8: 242, fp8: 242 }),
   gpu('L40', 'Ada', [], 142, 2490, 48, 864, 96, 300, { fp32: 90.5, tf32: 90.5, fp16: 181, bf16: 181, int8: 362, fp8: 362 }),
@@ -127,6 +161,13 @@ export const gpuCatalogue: readonly Gpu[] = [
   }),
   gpu('L20', 'Ada', [], 92, 2520, 48, 864, 96, 275, { fp32: 59.8, tf32: 59.8, fp16: 119.5, bf16: 119.5, int8: 239, fp8: 239 }),
   gpu('RTX-4080', 'Ada', ['4080'], 76, 2505, 16, 717, 64, 320, { fp32: 48.7, tf32: 48.7, fp16: 97.5, bf16: 97.5, int8: 390, fp8: 195 }),
+  geforce('RTX-4060', 'Ada', 24, 2460, 8, 272, 24, 115, 15.1),
+  geforce('RTX-4070', 'Ada', 46, 2475, 12, 504, 36, 200, 29.1),
+  geforce('RTX-4070-Super', 'Ada', 56, 2475, 12, 504, 48, 220, 35.5),
+  geforce('RTX-4070-Ti', 'Ada', 60, 2610, 12, 504, 48, 285, 40.1),
+  geforce('RTX-4070-Ti-Super', 'Ada', 66, 2610, 16, 672, 48, 285, 44.1),
+  geforce('RTX-4080-Super', 'Ada', 80, 2550, 16, 736, 64, 320, 52.2),
+  geforce('RTX-4090-D', 'Ada', 114, 2520, 24, 1008, 72, 425, 73.5),
   gpu('RTX-5000-Ada', 'Ada', [], 100, 2550, 32, 576, 64, 250, { fp32: 65.3, tf32: 130, fp16: 261, bf16: 261, int8: 522, fp8: 522 }),
   gpu('RTX-4000-Ada', 'Ada', [], 48, 2175, 20, 360, 48, 130, { fp32: 26.7, tf32: 53, fp16: 107, bf16: 107, int8: 214, fp8: 214 }),
   gpu('H100-PCIe', 'Hopper', ['H100-PCIE-80GB'], 114, 1755, 80, 2000, 50, 350, {
@@ -154,8 +195,18 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 1979,
     fp8: 1979,
   }),
-  gpu('H20', 'Hopper', ['H20-3e'], 78, 1980, 96, 4000, 60, 400, { fp32: 44, tf32: 74, fp16: 148, bf16: 148, int8: 296, fp8: 296 }),
+  gpu('H200-NVL', 'Hopper', [], 132, 1785, 141, 4800, 50, 600, { fp32: 60, tf32: 417, fp16: 835, bf16: 835, int8: 1670, fp8: 1670 }),
+  gpu('H20', 'Hopper', [], 78, 1980, 96, 4000, 60, 400, { fp32: 44, tf32: 74, fp16: 148, bf16: 148, int8: 296, fp8: 296 }),
+  gpu('H20-3e', 'Hopper', ['H20-141GB'], 78, 1980, 141, 4800, 60, 500, { fp32: 44, tf32: 74, fp16: 148, bf16: 148, int8: 296, fp8: 296 }),
   gpu('GH200', 'Hopper', ['GH200-480GB'], 132, 1980, 96, 4000, 50, 700, {
+    fp32: 66.9,
+    tf32: 494,
+    fp16: 989,
+    bf16: 989,
+    int8: 1979,
+    fp8: 1979,
+  }),
+  gpu('GH200-144GB', 'Hopper', ['GH200-144G-HBM3e'], 132, 1980, 144, 4900, 50, 700, {
     fp32: 66.9,
     tf32: 494,
     fp16: 989,
@@ -215,6 +266,8 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 450,
     fp8: 225,
   }),
+  geforce('RTX-5070', 'Blackwell', 48, 2512, 12, 672, 48, 250, 30.9),
+  geforce('RTX-5070-Ti', 'Blackwell', 70, 2452, 16, 896, 48, 300, 43.9),
   gpu('MI210', 'CDNA2', [], 104, 1700, 64, 1638, 8, 300, { fp32: 22.6, fp16: 181, bf16: 181, int8: 181 }),
   gpu('MI300X', 'CDNA3', ['MI300X-OAM'], 304, 2100, 192, 5300, 256, 750, cdna3Peaks),
   gpu('MI325X', 'CDNA3', ['MI325X-OAM'], 304, 2100, 256, 6000, 256, 1000, cdna3Peaks),

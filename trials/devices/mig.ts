@@ -71,6 +71,8 @@ const a100Of40 = a100(40, [4.75, 9.75, 19.62, 39.5])
 const a100Of80 = a100(80, [9.75, 19.62, 39.5, 79.25])
 const h100 = (multiprocessors: number) => hopper(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
 
+const h200 = hopper(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140])
+
 const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   A30: [
     profile('1g.6gb', 1 / 4, 1 / 4, 14, 5.81, 4),
@@ -86,7 +88,10 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'H100-NVL': nominal(132, [12, 24, 47, 94]),
   GH200: nominal(132, [12, 24, 48, 96]),
   H20: nominal(78, [12, 24, 48, 96]),
-  H200: hopper(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+  H200: h200,
+  'H200-NVL': h200,
+  'H20-3e': hopper(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+  'GH200-144GB': nominal(132, [18, 36, 72, 144]),
   B200: nominal(148, [23, 45, 90, 180]),
   GB200: nominal(148, [23, 47, 93, 186]),
   B300: nominal(148, [34, 67, 135, 269]),

@@ -77,11 +77,11 @@ export function completed(name: string, sheet: Datasheet): Gpu {
 const unknownProcessNm = 8
 
 /**
- * Board power times 12 nm over its process, which is what bounds operations per second: W ∝ bandwidth^0.53 × fp32 peak^0.55, by least squares over the
+ * Board power times 12 nm over its process, which is what bounds operations per second: W ∝ bandwidth^0.44 × fp32 peak^0.61, by least squares over the
  * catalogue's GPUs; one left out is met to 25 % (both tested).
  */
 export const thriftyWatts = ({ bandwidthGBs, peakTflops }: Pick<Gpu, 'bandwidthGBs' | 'peakTflops'>): number =>
-  1.91 * bandwidthGBs ** 0.527 * peakTflops.fp32! ** 0.552
+  3.0 * bandwidthGBs ** 0.441 * peakTflops.fp32! ** 0.61
 
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z

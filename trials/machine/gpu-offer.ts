@@ -52,7 +52,7 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
       : []),
     ...(held > 0
       ? [
-          `${which}: ${held} of ${gpu.memoryMiB} MiB are others' at the start: what is measured on it is measured beside them (nvidia-smi shows who)`,
+          `${which}: ${held} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are others' at the start: what is measured on it is measured beside them (${smiOf(gpu)} shows who)`,
         ]
       : []),
     ...(gpu.computeMode === 'Exclusive_Process' && !mps
@@ -62,6 +62,8 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
       : []),
   ]
 }
+
+const smiOf = ({ vendor }: GpuFacts) => (vendor === 'amd' ? 'rocm-smi --showpids' : 'nvidia-smi')
 
 /** For the hint alone. */
 const smallestProfile = ({ name }: GpuFacts): string => {

@@ -54,6 +54,10 @@ describe('GPUs', () => {
       { name: 'NVIDIA H200', memoryMiB: 143771, migEnabled: false, computeCapability: '9.0' },
     ])
   })
+  test('one whose memory is the machine’s tells none', () => {
+    const [gpu] = parseGpus('0, GPU-1, NVIDIA GB10, [N/A], [Not Supported], 580.95.05, Default, [N/A], 12.1\n', '')
+    expect(gpu).toMatchObject({ name: 'NVIDIA GB10', memoryMiB: undefined, usedMemoryMiB: 0, migEnabled: false })
+  })
   test('none', () => expect(parseGpus('No devices were found\n', 'No devices found.\n')).toEqual([]))
 })
 

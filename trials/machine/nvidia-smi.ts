@@ -18,7 +18,9 @@ export interface GpuFacts {
   readonly uuid: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
   readonly name: string
-  readonly memoryMiB: number
+  /** Undefined: it has none of its own, or does not tell ('[N/A]' of a GB10, whose memory is the machine's). */
+  readonly memoryMiB?: number
+  /** By everyone, at the start; 0 where it is not told. */
   readonly usedMemoryMiB: number
   readonly driver: string
   /** 'Default', 'Exclusive_Process' or 'Prohibited'; AMD's is always 'Default'. */
@@ -75,8 +77,8 @@ export const parseGpus = (table: string, list: string): GpuFacts[] => {
     index: Number(index),
     uuid: uuid!,
     name: name!,
-    memoryMiB: Number(memory),
-    usedMemoryMiB: Number(used),
+    memoryMiB: finite(Number.parseFloat(memory!)),
+    usedMemoryMiB: finite(Number.parseFloat(used!)) ?? 0,
     driver: driver!,
     computeMode: mode!,
     computeCapability: capability,

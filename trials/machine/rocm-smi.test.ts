@@ -46,3 +46,17 @@ test('use of a card', async () => {
   expect(await amdUse(1, use)).toEqual({ memoryMiB: 1000, utilization: 0.4 })
   expect(await amdUse(0, use)).toEqual({ memoryMiB: undefined, utilization: undefined })
 })
+
+test('power under the names of either release; what a card does not tell is not told', async () => {
+  const telling = (figures: string) => standIn(folder, 'power', `echo '{"card0": {${figures}}}'`)
+  expect((await amdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts).toBe(141)
+  expect((await amdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts).toBe(88)
+  const silent = telling('"GPU use (%)": "N/A", "VRAM Total Used Memory (B)": "N/A", "Current Socket Graphics Package Power (W)": "N/A"')
+  expect(await amdUse(0, silent)).toEqual({})
+})
+
+test('words around the document are no part of it, and one that is broken is said to be', () => {
+  expect(parseAmdGpus(`WARNING: {low power}\n${six}\n====== End of ROCm SMI Log ======\n`)).toHaveLength(1)
+  expect(() => parseAmdGpus('{"card0": {"Unique ID": }}')).toThrow(/^rocm-smi --json cannot be read: /)
+  expect(parseAmdGpus(six.replace('"206141652992"', '"N/A"'))).toMatchObject([{ memoryMiB: undefined }])
+})

@@ -20,16 +20,27 @@ export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuFacts[]> => 
   }
 }
 
-/** Memory and utilisation of a whole AMD GPU: rocm-smi tells neither by process. */
-export const amdUse = async (index: number, program = 'rocm-smi'): Promise<{ memoryMiB?: number; utilization?: number }> => {
-  const cards = readCards(await ask(program, ['-d', String(index), '--showuse', '--showmeminfo', 'vram', '--json']))
+/** Memory, utilisation and power of a whole AMD GPU: rocm-smi tells none by process. */
+export const amdUse = async (
+  index: number,
+  program = 'rocm-smi',
+): Promise<{ memoryMiB?: number; utilization?: number; gpuWatts?: number }> => {
+  const cards = readCards(await ask(program, ['-d', String(index), '--showuse', '--showpower', '--showmeminfo', 'vram', '--json']))
   const card = cards.find((one) => one.index === index)
-  const busy = Number.parseFloat(card?.of('gpu use (%)') ?? '')
-  const used = Number(card?.of('vram total used memory (b)'))
+  const busy = numberIn(card?.of('gpu use (%)'))
+  const used = numberIn(card?.of('vram total used memory (b)'))
   return {
-    memoryMiB: Number.isNaN(used) ? undefined : Math.round(used / 2 ** 20),
-    utilization: Number.isNaN(busy) ? undefined : busy / 100,
+    memoryMiB: used === undefined ? undefined : Math.round(used / 2 ** 20),
+    utilization: busy === undefined ? undefined : busy / 100,
+    // The first of MI300 by ROCm 6, the second of cards before.
+    gpuWatts: numberIn(card?.of('current socket graphics package power (w)') ?? card?.of('average graphics package power (w)')),
   }
+}
+
+/** 'N/A' where the card does not tell. */
+const numberIn = (text: string | undefined): number | undefined => {
+  const value = Number.parseFloat(text ?? '')
+  return Number.isFinite(value) ? value : undefined
 }
 
 /** @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
@@ -40,13 +51,18 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
     index,
     uuid: `AMD-${of('unique id') ?? index}`,
     name: of('card series') ?? of('device name') ?? of('card model') ?? 'AMD GPU',
-    memoryMiB: Math.round(Number(of('vram total memory (b)') ?? 0) / 2 ** 20),
-    usedMemoryMiB: Math.round(Number(of('vram total used memory (b)') ?? 0) / 2 ** 20),
+    memoryMiB: mib(of('vram total memory (b)')),
+    usedMemoryMiB: mib(of('vram total used memory (b)')) ?? 0,
     driver,
     computeMode: 'Default',
     migEnabled: false,
     migDevices: [],
   }))
+}
+
+const mib = (bytes: string | undefined): number | undefined => {
+  const value = numberIn(bytes)
+  return value === undefined ? undefined : Math.round(value / 2 ** 20)
 }
 
 /** A card's figures; releases differ in the case of their names ('Card series', 'Card Series'). */
@@ -55,17 +71,26 @@ interface Card {
   of(name: string): string | undefined
 }
 
+/** @throws Error for what is no document of cards */
 const readCards = (text: string): Card[] => {
-  // Warnings may stand before the document.
-  const start = text.indexOf('{')
-  if (start < 0) return []
-  const cards = JSON.parse(text.slice(start)) as Record<string, Record<string, string>>
+  // Warnings may stand before the document, and after it.
+  const [document] = /^\{.*\}$/ms.exec(text) ?? []
+  if (document === undefined) return []
+  const cards = parsed(document)
   return Object.entries(cards).flatMap(([key, figures]) => {
     const index = /^card(\d+)$/.exec(key)?.[1]
     if (index === undefined) return []
     const byName = new Map(Object.entries(figures).map(([name, value]) => [name.toLowerCase(), String(value)]))
     return [{ index: Number(index), of: (name: string) => byName.get(name) }]
   })
+}
+
+const parsed = (document: string): Record<string, Record<string, string>> => {
+  try {
+    return JSON.parse(document)
+  } catch (error) {
+    throw new Error(`rocm-smi --json cannot be read: ${(error as Error).message}`)
+  }
 }
 
 const ask = async (program: string, args: readonly string[]): Promise<string> => {

@@ -103,9 +103,11 @@ export function bundlesIn(resources: Resources, book: PriceBook): readonly Bundl
   return bundles.length > 0 ? bundles : noInstance(resources, book)
 }
 
-/** How to give the price that a book has not. */
-export const unpricedHint = (gpu: string, { gpus, instances }: PriceBook): string =>
-  `it has ${Object.keys(gpus).join(', ')}; give one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
+/** How to give the price that a book has not. @param elsewhere names of books that have it */
+export const unpricedHint = (gpu: string, { gpus, instances }: PriceBook, elsewhere: readonly string[] = []): string => {
+  const others = elsewhere.length === 0 ? '' : `; --provider ${elsewhere.join(' or ')} has the ${gpu}`
+  return `it has ${Object.keys(gpus).join(', ')}${others}; give one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
+}
 
 const instanceLine = (gpu: string) => `instances: {NAME: {gpu: ${gpu}, gpus: 8, vcpus: 96, memoryGiB: 768, price: 12.50}}`
 

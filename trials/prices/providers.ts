@@ -103,6 +103,13 @@ export const providerNames: readonly string[] = Object.keys(providerBooks)
 /** Undefined: no provider has the name. */
 export const providerBook = (name: string): PriceBook | undefined => (Object.hasOwn(providerBooks, name) ? providerBooks[name] : undefined)
 
+/** Those whose list has the GPU, sold as a book of that kind sells: by itself, or as whole instances. */
+export const providersWith = (gpu: string, { instances }: PriceBook): readonly string[] =>
+  providerNames.filter((name) => {
+    const { gpus, instances: sold, isCommitted } = providerBooks[name]!
+    return Object.hasOwn(gpus, gpu) && (sold === undefined) === (instances === undefined) && !isCommitted
+  })
+
 /** What to do about a name such as `aws-spot` or `gcp-committed` that has no list; undefined for what is no provider's. */
 export function unknownRatesHint(name: string): string | undefined {
   const [provider, kind] = /^(aws|gcp|azure)-(spot|preemptible|committed|reserved|savings)$/.exec(name)?.slice(1) ?? []

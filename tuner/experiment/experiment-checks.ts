@@ -4,13 +4,14 @@ import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { findMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import { type PriceBook, PriceError, pricePerHour, unpricedHint } from '../../trials/prices/book.ts'
+import { providersWith } from '../../trials/prices/providers.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
 import type { Context, Report } from './context.ts'
@@ -59,7 +60,7 @@ export function checkGpus(
     report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
-    if (!book.gpus[name]) report(at, `the price book '${book.name}' has no price for the GPU ${name}`, unpricedHint(name, book))
+    if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
     else if (book.instances) checkInstances(report, at, { ...largest(space), gpu: name }, book, own.gpus)
     if (held && !here.some((offer) => offer.name === name))
       report(
@@ -69,6 +70,13 @@ export function checkGpus(
       )
   }
   if (held && !around.stored) checkCount(report, space, here)
+}
+
+function reportUnpriced(report: Report, at: Path, name: string, names: readonly string[], book: PriceBook): void {
+  const others = names.filter((other) => book.gpus[other])
+  const hint = unpricedHint(name, book, providersWith(name, book))
+  const without = others.length === 0 ? '' : `; or leave it out: --gpus ${others.join(',')}`
+  report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
 
 /** The most of each resource that the space has. */
@@ -96,7 +104,7 @@ function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[
   const parameter = space.parameters.find(({ name }) => name === 'gpus')
   if (parameter === undefined || parameter.kind === 'categorical') return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  const most = Math.max(...here.map(({ wholes }) => wholes))
+  const most = Math.max(...here.map(({ wholes, slices }) => (wholes === 0 && slices.length > 0 ? 1 : wholes)))
   if (asked > most) report(['space', 'gpus'], `gpus: ${asked} GPUs of a replica, but this machine has ${most}`, 'ask for fewer')
 }
 
@@ -114,13 +122,25 @@ export function checkSequences({ report, entries }: Context, predictor: Predicto
 function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[], own: readonly Gpu[]): void {
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
-  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu, own)).map((profile) => profile.name))
-  for (const profile of parameter.values.filter((value) => value !== 'none' && !known.includes(value)))
+  const models = gpus.map((gpu) => findGpu(gpu, own))
+  const known = models.flatMap(migProfilesOf).map(({ name }) => name)
+  const exists = (profile: string) => models.some((gpu) => isDeviceFact(() => findMigProfile(gpu, profile)))
+  for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
       known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
     )
+}
+
+function isDeviceFact(find: () => unknown): boolean {
+  try {
+    find()
+    return true
+  } catch (error) {
+    if (error instanceof DeviceModelError) return false
+    throw error
+  }
 }
 
 /** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */

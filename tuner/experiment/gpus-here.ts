@@ -1,5 +1,5 @@
 /** The GPUs of this machine as an experiment may hold them, and the parameters that choose among them. */
-import { type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import type { Report } from './context.ts'
@@ -58,9 +58,13 @@ export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], p
     )
 }
 
-/** What allows a share of a GPU, for a hint. */
-export const shareHint =
-  'an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
+/** What allows a share of such GPUs, for a hint. @param names as the driver or the catalogue calls them */
+export function shareHint(names: readonly string[]): string {
+  const told = '${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
+  return names.every((name) => vendorOf(name) === 'amd')
+    ? told
+    : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
+}
 
 /** What a reader must know of how GPUs are divided here. */
 export function divisionNotices(
@@ -76,7 +80,8 @@ export function divisionNotices(
       [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name && migProfilesOf(gpu).length > 0),
     )
     const mig = capable.length > 0 ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} would be tuned by their names` : ''
-    return [`Whole GPUs alone: nothing here enforces a share of ${wholes.map(({ name }) => name).join(', ')}. ${shareHint}${mig}`]
+    const names = wholes.map(({ name }) => name)
+    return [`Whole GPUs alone: nothing here enforces a share of ${names.join(', ')}. What would: ${shareHint(names)}${mig}`]
   }
   return bound === 'server' && shared
     ? [
@@ -85,12 +90,23 @@ export function divisionNotices(
     : []
 }
 
-/** @param driverNames of GPUs that neither the catalogue nor the user's file knows */
-export function reportUnknown(report: Report, driverNames: readonly string[]): void {
-  for (const name of driverNames)
+/**
+ * @param driverNames of GPUs that neither the catalogue nor the user's file knows
+ * @param memoryMiB of GPUs by those names, where the driver tells it
+ */
+export function reportUnknown(report: Report, driverNames: readonly string[], memoryMiB: MachineFacts['memoryMiB'] = {}): void {
+  for (const name of driverNames) {
+    const memoryGiB = Math.round((memoryMiB[name] ?? 24 * 1024) / 1024)
     report(
       ['gpuCatalogue'],
       `this machine's GPU '${name}' is not in the catalogue`,
-      `describe it with --gpu-catalogue FILE: '${name}': {memoryGiB: 24, bandwidthGBs: 900, peakTflops: {fp32: 40, fp16: 160}}, and its price with --prices FILE: gpus: {'${name}': 1.20}; or leave it out: --devices cpu`,
+      `describe it with --gpu-catalogue FILE, dense peaks as its datasheet has them: '${name}': {memoryGiB: ${memoryGiB}, bandwidthGBs: 900, peakTflops: {fp32: 40, fp16: 160}}, and its price with --prices FILE: gpus: {'${name}': 1.20}; or leave it out: --devices cpu`,
     )
+  }
 }
+
+/** That a GPU is left out for want of a description, beside others that are known. */
+export const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
+  offers
+    .filter(({ name }) => !isKnownGpu(name, ownGpus))
+    .map(({ name }) => `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`)

@@ -24,7 +24,7 @@ import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } fr
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
+import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint, unknownNotices } from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
@@ -207,6 +207,7 @@ function heldHere({ entries, report, around, own }: Context, { predictor, device
     reportUnknown(
       report,
       offers.map(({ name }) => name),
+      around.machine.memoryMiB,
     )
   return offers.length === 0 ? undefined : known
 }
@@ -231,10 +232,13 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
   if (shared && bound === undefined && offers.length > 0) {
     const at = Object.hasOwn(entries.pin ?? {}, 'gpuMemoryPercent') ? 'pin' : 'space'
     const sliced = [...new Set(offers.flatMap(({ slices }) => slices))]
-    const hint = sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint
+    const hint =
+      sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint(offers.map(({ name }) => name))
     report([at, 'gpuMemoryPercent'], 'gpuMemoryPercent: nothing here enforces a share of a GPU', hint)
   }
-  return divisionNotices(offers, bound, shared, own.gpus)
+  const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
+  const unknown = known.length === 0 || asksForGpu(entries) ? [] : unknownNotices(offers, own.gpus)
+  return [...unknown, ...divisionNotices(known, bound, shared, own.gpus)]
 }
 
 function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace, pod: boolean): void {

@@ -15,6 +15,7 @@ export function surroundings(machine: MachineFacts): Surroundings {
     machine: {
       cpuCores: machine.affinity.length,
       gpus,
+      memoryMiB: Object.fromEntries(machine.gpus.flatMap(({ name, memoryMiB }) => (memoryMiB === undefined ? [] : [[name, memoryMiB]]))),
       slices,
       shareBound: (serverBounds) => shareBound(machine.gpus, machine.mps, serverBounds),
       drivesGpus: (engine) => missingGpuDriver(engine, machine) === undefined,

@@ -198,6 +198,8 @@ export interface MachineFacts {
   readonly cpuCores: number
   /** GPUs that a trial may hold whole, each as the driver or the catalogue calls it. */
   readonly gpus: readonly string[]
+  /** Of GPUs by those names, where the driver tells it. */
+  readonly memoryMiB?: Readonly<Record<string, number>>
   /** MIG slices that are made. */
   readonly slices?: readonly { readonly gpu: string; readonly profile: string }[]
   /** What enforces a share of a whole GPU, with a server that keeps to its share by itself or without; nothing unless said. */

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 
 interface NvidiaCard {
   readonly name: string
-  readonly memoryMiB: number
+  /** Undefined: '[N/A]', as of a GPU whose memory is the machine's. */
+  readonly memoryMiB?: number
   readonly usedMiB?: number
   readonly mode?: 'Default' | 'Exclusive_Process' | 'Prohibited'
   /** Profiles of its slices: MIG is on. */
@@ -42,6 +43,10 @@ export const gpuMachines = {
   mi300x: { amd: [{ series: 'AMD Instinct MI300X', memoryMiB: 196592 }] },
   eightH100: { nvidia: Array.from({ length: 8 }, () => h100) },
   mps: { nvidia: [a10], mps: true },
+  migEngines: { nvidia: [{ ...h100, slices: ['1g.20gb', '1g.10gb+me'] }] },
+  a10BesideUnknown: { nvidia: [a10, { name: 'NVIDIA Zeta 9000', memoryMiB: 49140 }] },
+  a10BesideAmd: { nvidia: [a10], amd: [{ series: 'AMD Instinct MI300X OAM', memoryMiB: 196592 }] },
+  sharedMemory: { nvidia: [{ name: 'NVIDIA GB10' }] },
   a100BesideMig: { nvidia: [a100, { ...a100, slices: ['1g.5gb'] }, t4] },
 } as const satisfies Readonly<Record<string, GpuMachine>>
 
@@ -73,7 +78,17 @@ export function plantGpus(folder: string, machine: GpuMachine): Record<string, s
 
 function nvidiaScript(cards: readonly NvidiaCard[]): string {
   const table = cards.map(({ name, memoryMiB, usedMiB = 3, mode = 'Default', slices }, i) =>
-    [i, uuidOf(i), name, memoryMiB, usedMiB, '570.86.15', mode, slices ? 'Enabled' : 'Disabled', '8.0'].join(', '),
+    [
+      i,
+      uuidOf(i),
+      name,
+      memoryMiB ?? '[N/A]',
+      memoryMiB === undefined ? '[N/A]' : usedMiB,
+      '570.86.15',
+      mode,
+      slices ? 'Enabled' : 'Disabled',
+      '8.0',
+    ].join(', '),
   )
   const list = cards.flatMap(({ name, slices = [] }, i) => [
     `GPU ${i}: ${name} (UUID: ${uuidOf(i)})`,

@@ -7,18 +7,22 @@
 const products: Readonly<Record<string, readonly string[]>> = {
   T4: ['Tesla-T4', 'NVIDIA-T4'],
   P4: ['Tesla-P4'],
+  P40: ['Tesla-P40'],
   K80: ['Tesla-K80'],
   M60: ['Tesla-M60'],
   P100: ['Tesla-P100-PCIE-16GB'],
   'P100-SXM2': ['Tesla-P100-SXM2-16GB'],
   'V100-PCIe': ['Tesla-V100-PCIE-16GB'],
   V100: ['Tesla-V100-SXM2-16GB'],
-  'V100-32GB': ['Tesla-V100-SXM2-32GB', 'Tesla-V100-SXM3-32GB', 'Tesla-V100-PCIE-32GB'],
+  'V100-32GB': ['Tesla-V100-SXM2-32GB', 'Tesla-V100-SXM3-32GB', 'Tesla-V100-DGXS-32GB'],
+  'V100-PCIe-32GB': ['Tesla-V100-PCIE-32GB'],
   V100S: ['Tesla-V100S-PCIE-32GB'],
   'A100-40GB': ['NVIDIA-A100-SXM4-40GB', 'NVIDIA-A100-PCIE-40GB', 'A100-SXM4-40GB', 'A100-PCIE-40GB'],
   'A100-80GB': ['NVIDIA-A100-SXM4-80GB', 'A100-SXM4-80GB'],
   'A100-PCIe-40GB': ['NVIDIA-A100-PCIE-40GB', 'A100-PCIE-40GB'],
-  'A100-PCIe-80GB': ['NVIDIA-A100-80GB-PCIe'],
+  'A100-PCIe-80GB': ['NVIDIA-A100-80GB-PCIe', 'NVIDIA-A800-80GB-PCIe'],
+  A4500: ['NVIDIA-RTX-A4500', 'RTX-A4500'],
+  A5500: ['NVIDIA-RTX-A5500', 'RTX-A5500'],
   A5000: ['NVIDIA-RTX-A5000', 'RTX-A5000'],
   A6000: ['NVIDIA-RTX-A6000', 'RTX-A6000'],
   'RTX-6000': ['Quadro-RTX-6000'],
@@ -39,18 +43,35 @@ const products: Readonly<Record<string, readonly string[]>> = {
   H100: ['NVIDIA-H100-80GB-HBM3', 'NVIDIA-H100-SXM5-80GB'],
   'H100-PCIe': ['NVIDIA-H100-PCIe'],
   H200: ['NVIDIA-H200'],
+  'H200-NVL': ['NVIDIA-H200-NVL'],
   'H100-NVL': ['NVIDIA-H100-NVL'],
   GH200: ['NVIDIA-GH200-480GB'],
+  'GH200-144GB': ['NVIDIA-GH200-144G-HBM3e'],
   B200: ['NVIDIA-B200'],
   B300: ['NVIDIA-B300-SXM6-AC'],
   GB200: ['NVIDIA-GB200'],
-  H20: ['NVIDIA-H20', 'NVIDIA-H20-3e'],
+  H20: ['NVIDIA-H20'],
+  'H20-3e': ['NVIDIA-H20-3e'],
   L20: ['NVIDIA-L20'],
   A4000: ['NVIDIA-RTX-A4000', 'RTX-A4000'],
   'RTX-3060': ['NVIDIA-GeForce-RTX-3060'],
   'RTX-4080': ['NVIDIA-GeForce-RTX-4080'],
   'RTX-5080': ['NVIDIA-GeForce-RTX-5080'],
   'RTX-5090': ['NVIDIA-GeForce-RTX-5090'],
+  'RTX-3060-Ti': ['NVIDIA-GeForce-RTX-3060-Ti'],
+  'RTX-3070': ['NVIDIA-GeForce-RTX-3070'],
+  'RTX-3070-Ti': ['NVIDIA-GeForce-RTX-3070-Ti'],
+  'RTX-3080-Ti': ['NVIDIA-GeForce-RTX-3080-Ti'],
+  'RTX-3090-Ti': ['NVIDIA-GeForce-RTX-3090-Ti'],
+  'RTX-4060': ['NVIDIA-GeForce-RTX-4060'],
+  'RTX-4070': ['NVIDIA-GeForce-RTX-4070'],
+  'RTX-4070-Super': ['NVIDIA-GeForce-RTX-4070-SUPER'],
+  'RTX-4070-Ti': ['NVIDIA-GeForce-RTX-4070-Ti'],
+  'RTX-4070-Ti-Super': ['NVIDIA-GeForce-RTX-4070-Ti-SUPER'],
+  'RTX-4080-Super': ['NVIDIA-GeForce-RTX-4080-SUPER'],
+  'RTX-4090-D': ['NVIDIA-GeForce-RTX-4090-D'],
+  'RTX-5070': ['NVIDIA-GeForce-RTX-5070'],
+  'RTX-5070-Ti': ['NVIDIA-GeForce-RTX-5070-Ti'],
   'RTX-4000-Ada': ['NVIDIA-RTX-4000-Ada-Generation'],
   'RTX-5000-Ada': ['NVIDIA-RTX-5000-Ada-Generation'],
   'RTX-PRO-6000': ['NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition', 'NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition'],
@@ -157,7 +178,10 @@ export function gpuOfProduct(label: string): string | undefined {
 /** Whether a product label is one of a GPU's: a board may be a variant of several catalogue entries. */
 export const isProductOf = (label: string, gpu: string): boolean => gpuOfProduct(label) === gpu || productsOf(gpu).includes(boardOf(label))
 
-/** HAMi matches types by substring: L4 would also take an L40, so the longer names are excluded. */
+/**
+ * HAMi matches types by substring of what the driver calls the board: L4 would also take an L40, and RTX 4070 an RTX 4070 Ti, so the longer names are
+ * excluded.
+ */
 export function hamiTypes(gpu: string): Record<string, string> {
   const own = boardName(gpu)
   const longer = Object.keys(products)
@@ -170,4 +194,11 @@ export function hamiTypes(gpu: string): Record<string, string> {
   return { 'nvidia.com/use-gputype': own, ...(not.length > 0 ? { 'nvidia.com/nouse-gputype': not.join(',') } : {}) }
 }
 
-const boardName = (gpu: string): string => gpu.split('-')[0]!
+/** What all of a model's boards have in their names: 'A100', 'GeForce RTX 4070 Ti'. */
+const boardName = (gpu: string): string =>
+  /^(RTX|TITAN)-/.test(gpu)
+    ? productsOf(gpu)[0]!
+        .replace(/^NVIDIA-/, '')
+        .replace(/-(Generation|Blackwell.*)$/, '')
+        .replaceAll('-', ' ')
+    : gpu.split('-')[0]!

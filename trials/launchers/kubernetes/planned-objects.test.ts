@@ -68,6 +68,10 @@ test('an A100 of 40 GB is none of 80 GB', () => {
   expect(asked('A100-40GB', 'karpenter').requirements).toContainEqual({ key: memory, operator: 'In', values: ['40960'] })
   expect(asked('T4', 'karpenter').requirements).toHaveLength(1)
   expect(asked('A100-40GB', 'hami').annotations).toEqual({ 'nvidia.com/use-gputype': 'A100', 'nvidia.com/nouse-gputype': '80GB' })
+  expect(asked('RTX-3070', 'hami').annotations).toEqual({
+    'nvidia.com/use-gputype': 'GeForce RTX 3070',
+    'nvidia.com/nouse-gputype': 'GeForce RTX 3070 Ti',
+  })
   expect(asked('A100-80GB', 'hami').annotations).toEqual({ 'nvidia.com/use-gputype': 'A100', 'nvidia.com/nouse-gputype': '40GB' })
   const labels = { 'karpenter.k8s.aws/instance-gpu-name': 'a100', [memory]: '81920' }
   expect(gpusOf([{ metadata: { name: 'n', labels }, status: { allocatable: { 'nvidia.com/gpu': '8' } } }], [])).toMatchObject([

@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { standIn } from '../../machine/testing/stand-in.ts'
 import { PredictorMetrics } from '../../predictor/metrics.ts'
-import { metricsProbe, raplProbe, readMetrics } from './device-probes.ts'
+import { heldProbe, metricsProbe, raplProbe, readMetrics } from './device-probes.ts'
 
 test('reads what the predictor’s metrics write', async () => {
   const metrics = new PredictorMetrics()
@@ -65,5 +66,27 @@ test('power of the processors is what their counters count between two readings,
     expect(await raplProbe(join(folder, 'nothing'))()).toEqual({})
   } finally {
     rmSync(folder, { recursive: true })
+  }
+})
+
+test('of several GPUs: memory of the fullest, mean use, the power of all, and none where one does not tell', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tune-held-'))
+  try {
+    const telling = (watts: string) =>
+      standIn(
+        folder,
+        'smi',
+        `case "$*" in *apps*GPU-0*) echo '7, 300';; *apps*GPU-1*) echo '7, 500';; *power.draw*GPU-0*) echo '40, 60';; *) echo '60, ${watts}';; esac`,
+      )
+    const probe = (watts: string) =>
+      heldProbe(
+        ['GPU-0', 'GPU-1'].map((uuid, index) => ({ vendor: 'nvidia' as const, index, uuid })),
+        () => [7],
+        { nvidia: telling(watts) },
+      )()
+    expect(await probe('90')).toEqual({ memoryMiB: 500, utilization: 0.5, gpuWatts: 150 })
+    expect(await probe('[N/A]')).toEqual({ memoryMiB: 500, utilization: 0.5 })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
 })

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { nvidiaUse } from '../../machine/nvidia-smi.ts'
 import { amdUse } from '../../machine/rocm-smi.ts'
+import type { HeldDevice } from './holdings.ts'
 
 export interface DeviceReading {
   readonly memoryMiB?: number
   /** Share of the time since the last reading (nvidia-smi: of the last moment) that the device was busy, 0-1. */
   readonly utilization?: number
-  /** Power now (nvidia-smi: mean of the last second), W. */
+  /** Power now (nvidia-smi: mean of the last second) of all GPUs that are held, W. */
   readonly gpuWatts?: number
   /** Power of the machine's processors since the last reading, W. */
   readonly cpuWatts?: number
@@ -28,15 +29,27 @@ export interface DeviceReading {
 /** Reads once. Rejects when it cannot be read just now. */
 export type DeviceProbe = () => Promise<DeviceReading>
 
-export const nvidiaProbe =
-  (uuid: string, pids: () => readonly number[]): DeviceProbe =>
-  () =>
-    nvidiaUse(uuid, pids())
-
-export const amdProbe =
-  (index: number): DeviceProbe =>
-  () =>
-    amdUse(index)
+/** What the vendor's tool tells of the GPUs that a predictor holds: memory of the fullest, the mean of their use, the power of all. */
+export const heldProbe = (
+  devices: readonly HeldDevice[],
+  pids: () => readonly number[],
+  tools: { readonly nvidia?: string; readonly amd?: string } = {},
+): DeviceProbe => {
+  const read = ({ vendor, index, uuid }: HeldDevice) =>
+    vendor === 'amd' ? amdUse(index, tools.amd) : nvidiaUse(uuid, pids(), tools.nvidia)
+  return async () => {
+    const readings = await Promise.all(devices.map(read))
+    const told = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') => readings.flatMap((reading) => reading[name] ?? [])
+    const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+    const [memories, uses, watts] = [told('memoryMiB'), told('utilization'), told('gpuWatts')]
+    return {
+      ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
+      ...(uses.length > 0 && { utilization: sum(uses) / uses.length }),
+      // Of some alone it would be taken for that of all.
+      ...(watts.length === devices.length && { gpuWatts: sum(watts) }),
+    }
+  }
+}
 
 /**
  * Power of the machine's processors by their energy counters (RAPL), between two readings. Most kernels let root alone read them: then nothing is told.

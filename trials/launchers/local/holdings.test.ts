@@ -89,7 +89,7 @@ describe('GPUs', () => {
   test('whole, by uuid', async () => {
     const holding = await take(machine({ gpus: [gpu()] }), { gpu: 'T4' })
     expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(holding).toMatchObject({ device: { uuid: 'GPU-0' }, gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
+    expect(holding).toMatchObject({ devices: [{ uuid: 'GPU-0' }], gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
   })
   test('others’ use of its memory is said', async () => {
     expect((await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords).toContain("3000 MiB were others'")
@@ -129,13 +129,17 @@ describe('GPUs', () => {
   })
   test('a MIG slice by the name of its profile; never by a share, and never the GPU around it', async () => {
     const holding = await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', migProfile: '1g.5gb' })
-    expect(holding).toMatchObject({ device: { uuid: 'MIG-5' }, env: { CUDA_VISIBLE_DEVICES: 'MIG-5' }, gpuMemoryFraction: 1 })
+    expect(holding).toMatchObject({ devices: [{ uuid: 'MIG-5' }], env: { CUDA_VISIBLE_DEVICES: 'MIG-5' }, gpuMemoryFraction: 1 })
     expect(holding.gpuWords).toBe('A100-40GB slice 1g.5gb (MIG)')
     for (const configuration of [{}, { gpuMemoryPercent: 25 }, { migProfile: '4g.20gb' }] as Record<string, string | number>[])
       await expect(take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', ...configuration })).rejects.toMatchObject({
         reason: 'no-such-gpu',
         message: expect.stringContaining('3g.20gb, 1g.5gb, 2g.10gb'),
       })
+  })
+  test('slices one at a time, whatever there are: a process sees no second one', async () => {
+    const two = { gpu: 'A100-40GB', migProfile: '1g.5gb', gpus: 2 }
+    await expect(take(machine({ gpus: [a100] }), two)).rejects.toThrow(/2 MIG slices asked for, and a process sees one alone/)
   })
   test('an AMD GPU by its index', async () => {
     const mi300x = gpu({ vendor: 'amd', index: 1, uuid: 'AMD-1', name: 'AMD Instinct MI300X', memoryMiB: 196592 })
@@ -152,6 +156,7 @@ describe('GPUs', () => {
   test('several', async () => {
     const two = machine({ gpus: [gpu(), gpu({ uuid: 'GPU-1' })] })
     expect((await take(two, { gpu: 'T4', gpus: 2 })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0,GPU-1' })
+    expect((await take(two, { gpu: 'T4', gpus: 2 })).devices.map(({ uuid }) => uuid)).toEqual(['GPU-0', 'GPU-1'])
     await expect(take(two, { gpu: 'T4', gpus: 3 })).rejects.toMatchObject({ reason: 'no-such-gpu' })
   })
   test('of another model, prohibited, or none: no such GPU, and what there is', async () => {
@@ -162,7 +167,7 @@ describe('GPUs', () => {
   })
   test('emulated ones take nothing', async () => {
     const holding = await take(machine(), { gpu: 'V100', gpuMemoryPercent: 50 }, { real: false, boundsMemory: false })
-    expect(holding).toMatchObject({ env: {}, device: undefined, gpuWords: 'GPU V100 emulated, 50 %' })
+    expect(holding).toMatchObject({ env: {}, devices: [], gpuWords: 'GPU V100 emulated, 50 %' })
   })
   test('a configuration without one does not find the machine’s', async () => {
     expect((await take(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '' })

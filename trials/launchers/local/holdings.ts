@@ -11,8 +11,8 @@ export interface Holding {
   readonly coreList: string
   /** CUDA_VISIBLE_DEVICES and its like. */
   readonly env: Readonly<Record<string, string>>
-  /** The GPU or slice, for the vendor's tool; undefined: none that is real. */
-  readonly device?: HeldDevice
+  /** The GPUs, or the slice, for the vendor's tool; none that is emulated. */
+  readonly devices: readonly HeldDevice[]
   /** Of the GPU memory, 0-1: what a framework may be told to take. */
   readonly gpuMemoryFraction?: number
   /** 'core 1 (core 0 left to the load generator)' */
@@ -22,7 +22,7 @@ export interface Holding {
   release(): void
 }
 
-interface HeldDevice {
+export interface HeldDevice {
   readonly vendor: GpuFacts['vendor']
   readonly index: number
   /** Of the GPU, or of its slice. */
@@ -47,7 +47,7 @@ interface Holdings {
 
 interface GpuGrant {
   readonly env: Readonly<Record<string, string>>
-  readonly device: HeldDevice
+  readonly devices: readonly HeldDevice[]
   readonly fraction: number
   readonly words: string
   /** Held part by uuid of GPU or slice. */
@@ -73,7 +73,7 @@ export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = 
       coresWords: describeCores(machine, cores),
       // Without a GPU of its own a predictor must not find the machine's.
       env: gpu?.env ?? hidden(machine),
-      device: gpu?.device,
+      devices: gpu?.devices ?? [],
       gpuMemoryFraction: gpu?.fraction,
       gpuWords: gpu?.words ?? (asked.gpu === undefined ? undefined : `GPU ${asked.gpu} emulated, ${percent(asked.gpuShare)}`),
       release: () => {
@@ -168,7 +168,7 @@ const pickWhole = ({ asked, held }: Asked, wholes: readonly GpuFacts[]): GpuGran
   if (first === undefined || free.length < asked.gpus) return undefined
   return {
     env: visible(first.vendor, free.map(idOf)),
-    device: first,
+    devices: free,
     fraction: 1,
     words: asked.gpus > 1 ? `${asked.gpus} x ${asked.gpu}, each whole` : `${asked.gpu} whole${besideOthers(first)}`,
     parts: free.map((gpu) => ({ uuid: gpu.uuid, part: 1 })),
@@ -187,11 +187,13 @@ const pickSlice = ({ machine, asked, held }: Asked, gpus: readonly GpuFacts[]): 
       : [],
   )
   if (slices.length === 0) throw noSuchGpu(machine, `no MIG slice ${asked.migProfile} on a ${asked.gpu}`)
+  // A CUDA process enumerates a single MIG device, however many it is told of (MIG user guide, "CUDA device enumeration").
+  if (asked.gpus > 1) throw noSuchGpu(machine, `${asked.gpus} MIG slices asked for, and a process sees one alone`)
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {
       env: visible(slice.vendor, [slice.uuid]),
-      device: slice,
+      devices: [slice],
       fraction: 1,
       words: `${asked.gpu} slice ${asked.migProfile} (MIG)`,
       parts: [{ uuid: slice.uuid, part: 1 }],
@@ -211,7 +213,7 @@ const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFac
   if (first === undefined || free.length < asked.gpus) return undefined
   return {
     env: { ...visible(first.vendor, free.map(idOf)), ...limits[bound](asked) },
-    device: first,
+    devices: free,
     fraction: asked.gpuShare,
     words: `${percent(asked.gpuShare)} of a ${asked.gpu} ${boundWords[bound]}${besideOthers(first)}`,
     parts: free.map(({ uuid }) => ({ uuid, part: asked.gpuShare })),

@@ -21,7 +21,7 @@ import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
-import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.ts'
+import { heldProbe, metricsProbe, raplProbe } from './device-probes.ts'
 import { engineProbe } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
@@ -125,7 +125,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const probes = [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
     ...(engine !== undefined && isLanguageServer(engine) ? [engineProbe(httpUrl, engine)] : []),
-    ...deviceProbes(holding, pids),
+    ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
     // Beside an emulated GPU the processors' energy would be taken for the whole.
     ...(provenance === 'emulated' ? [] : [raplProbe()]),
   ]
@@ -158,11 +158,6 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
       return stopAll()
     },
   }
-}
-
-const deviceProbes = ({ device }: Holding, pids: () => readonly number[]) => {
-  if (device === undefined) return []
-  return [device.vendor === 'amd' ? amdProbe(device.index) : nvidiaProbe(device.uuid, pids)]
 }
 
 /** A predictor's processes, which may not serve yet. */

@@ -21,7 +21,7 @@ export interface ModelledServer {
   /** As `DeviceLatency.relativeError`, of the memory. */
   readonly memoryError?: number
   readonly availableMiB?: number
-  /** The board's power at its limit, of the share that is held; undefined without a GPU. */
+  /** The boards' power at its limit, of the share that is held; undefined without a GPU. */
   readonly gpuWatts?: number
 }
 
@@ -77,7 +77,7 @@ export function modelledServer(
     neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, keepsActivations: anchored !== undefined }).mib,
     memoryError: anchored === undefined ? modelledMemoryError : anchored.memory === undefined ? unmeasuredMemoryError : measuredMemoryError,
     availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
-    gpuWatts: gpu.tdpWatts * (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
+    gpuWatts: resources.gpus * gpu.tdpWatts * (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
   }
 }
 

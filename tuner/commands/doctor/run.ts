@@ -69,7 +69,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
     const warnings = gpuWarnings(gpu, mps)
     const unknown = catalogueName(gpu.name) === gpu.name && !gpuCatalogue.some(({ name }) => name === gpu.name)
     return [
-      { ok: warnings.length === 0, what: 'GPU', found: `${gpu.name}, ${gpu.memoryMiB} MiB${slices}, driver ${gpu.driver}` },
+      { ok: warnings.length === 0, what: 'GPU', found: `${gpu.name}, ${memoryWords(gpu)}${slices}, driver ${gpu.driver}` },
       ...warnings.map((warning) => ({ ok: false, what: '', found: warning })),
       ...(unknown
         ? [
@@ -88,7 +88,10 @@ function gpuFindings(machine: MachineFacts): Finding[] {
         {
           ok: bound === 'mps',
           what: 'GPU shares',
-          found: bound === 'mps' ? 'MPS control daemon runs: shares of memory and threads hold' : `whole GPUs alone: ${shareHint}`,
+          found:
+            bound === 'mps'
+              ? 'MPS control daemon runs: shares of memory and threads hold'
+              : `whole GPUs alone: ${shareHint(gpus.map(({ name }) => name))}`,
         },
       ]
     : []
@@ -96,6 +99,8 @@ function gpuFindings(machine: MachineFacts): Finding[] {
   const builtin: Finding = { ok: unused === undefined, what: 'Built-in server', found: unused ?? 'uses the GPU' }
   return [...broken, ...found, ...sharing, builtin]
 }
+
+const memoryWords = ({ memoryMiB }: MachineFacts['gpus'][number]) => (memoryMiB === undefined ? 'memory not told' : `${memoryMiB} MiB`)
 
 /** What the cluster offers, line by line. */
 export function clusterFindings(facts: ClusterFacts): Finding[] {
