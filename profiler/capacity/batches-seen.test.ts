@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../seeded-random.ts'
+import { gamma, seeded } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadRun, Slo, VirtualServer } from '../types.ts'
@@ -126,4 +126,34 @@ test.each<[string, Omit<QueueServerOptions, 'seed'>, number, number]>([
   expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
   expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.015)
   expect(found.every(({ outcome }) => outcome === 'converged')).toBe(true)
+})
+
+test.each<[string, Omit<QueueServerOptions, 'seed'>, number, number]>([
+  // By three runs of 60,000 arrivals at each rate of a bisection.
+  [
+    'four batches at once that are nearly always full: three would do, but for the closed loops',
+    { servers: 4, maxBatch: 16, maxDelayMs: 50, serviceMs: (n, u) => (5 + 0.5 * n) * gamma(u, 1 / 0.03 ** 2) },
+    180,
+    4982,
+  ],
+  [
+    'three at once, no faster than they seem',
+    { servers: 3, maxBatch: 16, maxDelayMs: 20, serviceMs: (n, u) => (4 + 0.4 * n) * gamma(u, 1 / 0.08 ** 2) },
+    120,
+    4644,
+  ],
+])('%s: the interval holds', async (_, options, limitMs, truth) => {
+  const found = await Promise.all(
+    [1, 2, 3, 4, 5].map((seed) =>
+      measureCapacity({
+        target: { kind: 'virtual', server: new QueueServer({ ...options, seed: 7 * seed }) },
+        slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
+        signal,
+        seed: 5000 + seed,
+        effort: 'quick',
+      }),
+    ),
+  )
+  expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
+  expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.02)
 })

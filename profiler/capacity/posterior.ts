@@ -150,11 +150,16 @@ export function capacityPosterior(
       seed: seed + 101 * r,
     }
     const logCapacities = refine(capacitiesOf(question, long, Math.max(long, longest)).map(Math.log))
+    // How long a batch took that was served beside others is inferred, not seen: the doubt is one of their saturation too.
+    const several = servesSeveral(replicate)
     const mostRps = saturationOf(replicate)
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
       for (const { offset, share } of discrepancy(doubt))
-        particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / draws })
+        particles.push({
+          rps: Math.min(mostRps * (several ? Math.exp(Math.max(0, offset)) : 1), Math.exp(logCapacities[i]! + offset)),
+          weight: (weight * share) / draws,
+        })
     }
   }
   return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
@@ -179,11 +184,14 @@ const outOfStepDoubt = 0.015
  * benchmark's servers, whose true capacities are known.
  */
 function doubtOf(twin: Twin): number {
-  const { steps, shared, batching } = twin
+  const { steps, shared } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const least = shared || (batching !== undefined && batching.workers > 1) ? outOfStepDoubt : leastDoubt
+  const least = shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
   return least + 0.05 * overtaking(twin) + 0.06 * writing
 }
+
+/** Whether it serves several batches at once. */
+const servesSeveral = ({ batching }: Twin): boolean => batching !== undefined && batching.workers > 1
 
 /** Share of steps in which a request leaves before an older one. */
 const overtaking = ({ steps }: Twin): number => steps.rank.filter((rank) => rank > 0).length / steps.rank.length
