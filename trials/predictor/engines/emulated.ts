@@ -67,9 +67,8 @@ export function createEngine(options: EngineOptions): Engine {
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const durationMs = latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1)
-      const end = device.occupy(sentAtMs, durationMs)
-      neighbours?.tell(sentAtMs, durationMs)
+      const end = device.occupy(sentAtMs, latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1))
+      neighbours?.tell(end)
       const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
       sleeper?.sleepUntil(end)
       return outputs

@@ -1,23 +1,16 @@
 /**
- * Emulated predictors that share one GPU under MPS slow one another down: each tells the others, through a file of its own in a folder that they have in common, how busy it has been.
+ * Emulated predictors that share one GPU under MPS slow one another down: each tells the others, through a file of its own in a folder that they have in common, until when it is busy.
  * How much a neighbour pulls is that of pairs on a V100 that were published (`trials/devices/mps-pull.ts`), of every model and GPU alike: emulated, not measured.
  */
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { mpsPull } from '../../devices/mps-pull.ts'
-
-/** Over which it is reckoned how busy one is; what is told is old after it. */
-const windowMs = 1000
 
 export class Neighbours {
   readonly #folder: string
   readonly #share: number
   readonly #name = `${process.pid}-${++made}`
   readonly #file: number
-  #busy = 0
-  #toldAtMs = 0
-  #lookedAtMs = Number.NEGATIVE_INFINITY
-  #slowdown = 1
 
   /** @param share of the GPU's threads, 0-1 */
   constructor(folder: string, share: number) {
@@ -27,21 +20,15 @@ export class Neighbours {
     this.#file = openSync(join(folder, this.#name), 'w')
   }
 
-  /** How many times as long a batch takes that begins now. */
+  /** How many times as long a batch takes that begins now: by those that are busy now. */
   slowdownAt(nowMs: number): number {
-    if (nowMs - this.#lookedAtMs < windowMs / 10) return this.#slowdown
-    this.#lookedAtMs = nowMs
-    const pulls = readdirSync(this.#folder).map((name) => (name === this.#name ? 0 : this.#pullOf(name, nowMs)))
-    this.#slowdown = 1 + mpsPull.mean * pulls.reduce((sum, pull) => sum + pull, 0)
-    return this.#slowdown
+    const shares = readdirSync(this.#folder).map((name) => (name === this.#name ? 0 : this.#shareOf(name, nowMs)))
+    return 1 + mpsPull.mean * shares.reduce((sum, share) => sum + share, 0)
   }
 
-  /** A batch occupied the device. */
-  tell(nowMs: number, busyMs: number): void {
-    const passed = Math.min(windowMs, nowMs - this.#toldAtMs)
-    this.#busy = Math.max(0, this.#busy * (1 - passed / windowMs)) + busyMs / windowMs
-    this.#toldAtMs = nowMs
-    const told = Float64Array.of(nowMs, this.#share * Math.min(1, this.#busy))
+  /** A batch occupies the device until then. */
+  tell(untilMs: number): void {
+    const told = Float64Array.of(untilMs, this.#share)
     writeSync(this.#file, new Uint8Array(told.buffer), 0, told.byteLength, 0)
   }
 
@@ -50,14 +37,15 @@ export class Neighbours {
     rmSync(join(this.#folder, this.#name), { force: true })
   }
 
-  /** Share × busy; 0 of one that has told nothing lately. */
-  #pullOf(name: string, nowMs: number): number {
-    const path = join(this.#folder, name)
-    // One that has ended takes its file with it.
-    const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0)
-    if (bytes.byteLength < 16) return 0
-    const [toldAtMs, pull] = [bytes.readDoubleLE(0), bytes.readDoubleLE(8)]
-    return Math.abs(nowMs - toldAtMs) < windowMs ? pull : 0
+  /** 0 of one that is idle, or has ended: it took its file with it. */
+  #shareOf(name: string, nowMs: number): number {
+    try {
+      const bytes = readFileSync(join(this.#folder, name))
+      return bytes.byteLength >= 16 && nowMs < bytes.readDoubleLE(0) ? bytes.readDoubleLE(8) : 0
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+      throw error
+    }
   }
 }
 

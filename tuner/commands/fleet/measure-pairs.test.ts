@@ -73,8 +73,8 @@ test('both are launched on their shares, loaded alone and beside one another, an
   )
   expect(unmeasuredContents(again.atPeaks)).toEqual([])
   expect(await measurePairs({ atPeaks: again.atPeaks, models: file.models, ...asked() })).toEqual([])
-  // What emulated GPUs do, by what the neighbour on the other half took; it is heard a moment after it began.
-  if (found.some(({ othersShare }) => othersShare < 0.45)) skip('disturbed: a neighbour was kept from being busy')
+  // What emulated GPUs do, by what the neighbour on the other half took.
+  if (found.some(({ othersShare }) => othersShare < 0.35)) skip('disturbed: a neighbour was kept from being busy')
   for (const { slowdown, othersShare } of found) {
     expect(othersShare).toBeLessThanOrEqual(0.5)
     expect((slowdown - 1) / othersShare / mpsPull.mean).toBeGreaterThan(0.5)
