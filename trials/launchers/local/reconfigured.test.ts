@@ -18,16 +18,18 @@ const parameters: TunedParameter[] = [
   { name: 'limit', category: 'server' },
   { name: 'width', category: 'args' },
 ]
-/** Limits above 9 are refused, 13 ends it; what is set is told. */
+/** Limits above 9 are refused, 13 ends it a moment later, in which it is not ready; what is set is told. */
 const server = `
-let limit = 0
+let [limit, ends] = [0, false]
 require('node:http').createServer((q, r) => {
   const asked = /^\\/limit\\/(\\d+)/.exec(q.url)
   if (asked) {
-    if (asked[1] === '13') return r.end('ok', () => setTimeout(() => process.exit(5), 100))
+    ends = asked[1] === '13'
+    if (ends) return r.end('ok', () => setTimeout(() => process.exit(5), 100))
     if (Number(asked[1]) <= 9) limit = Number(asked[1])
     return r.writeHead(Number(asked[1]) <= 9 ? 200 : 400).end('no more than 9')
   }
+  if (ends) return r.writeHead(503).end()
   r.end(JSON.stringify({ limit, pid: process.pid, args: process.argv.slice(2) }))
 }).listen(Number(process.argv[1]), '127.0.0.1')`
 const client = `
