@@ -71,6 +71,10 @@ export const satisfies = (space: SearchSpace, configuration: Configuration): boo
 export const configurationKey = (configuration: Configuration): string =>
   JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
 
+/** The same of all that is not named: alike for configurations that differ in these alone. */
+export const configurationKeyWithout = (configuration: Configuration, names: ReadonlySet<string>): string =>
+  configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !names.has(name))))
+
 /**
  * The configuration at a point of the unit cube, one coordinate per parameter in order (log scales are uniform in ln value);
  * inactive parameters take their default. May break constraints.

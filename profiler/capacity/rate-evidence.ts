@@ -149,13 +149,13 @@ export class RateEvidence {
     )
     const evidence = (times: number) =>
       shares.map(({ n, over, dispersion }) => evidenceOn((times * n) / dispersion, (times * over) / dispersion, allowed))
-    const keptAfter = (times: number) => Math.min(...evidence(times).map(({ kept }) => kept))
+    const now = evidence(1)
     this.state = {
       played: { run: joined, point },
       nEff: Math.min(...shares.map(({ nEff }) => nEff)),
-      kept: keptAfter(1),
-      missed: Math.max(...evidence(1).map(({ missed }) => missed)),
-      keptAfter,
+      kept: Math.min(...now.map(({ kept }) => kept)),
+      missed: Math.max(...now.map(({ missed }) => missed)),
+      keptAfter: (times) => Math.min(...evidence(times).map(({ kept }) => kept)),
     }
   }
 }

@@ -76,9 +76,15 @@ export async function withoutMps(
   rules: Rules,
   seconds: number,
 ): Promise<Compared | undefined> {
+  return ifAny(() => pack(models, demandRps, kinds.map(unshared), seconds, rules))
+}
+
+export const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({ gpus: gpus.length, pricePerHour })
+
+/** Undefined where there is no such packing. */
+export async function ifAny(packing: () => Promise<Packing>): Promise<Compared | undefined> {
   try {
-    const { gpus, pricePerHour } = await pack(models, demandRps, kinds.map(unshared), seconds, rules)
-    return { gpus: gpus.length, pricePerHour }
+    return comparedOf(await packing())
   } catch (error) {
     if (error instanceof FleetError) return undefined
     throw error

@@ -35,8 +35,8 @@ const mixtureTolerance = 1e-3
 /**
  * Where requests of several buckets share replicas, their times are taken to add up; where a model knows better, a pool whose mixture carries less counts as so much slower, and all
  * is counted again. The bound is that of times that add up.
+ * @param contents of GPUs under MPS
  */
-/** @param contents of GPUs under MPS */
 export async function counted(
   wanted: readonly Wanted[],
   kinds: readonly GpuKind[],

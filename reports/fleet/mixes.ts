@@ -1,8 +1,8 @@
 /** Models whose requests are told apart by size: what each costs alone on a mix of kinds of GPUs, on the best single kind, and routed by the length of its input alone. */
 import { byInputAlone } from './buckets.ts'
-import type { Compared } from './comparisons.ts'
+import { type Compared, comparedOf, ifAny } from './comparisons.ts'
 import { pack } from './pack.ts'
-import { FleetError, type FleetModel, type GpuKind, type Packing } from './packing.ts'
+import type { FleetModel, GpuKind } from './packing.ts'
 
 export interface Mix {
   readonly model: string
@@ -19,22 +19,15 @@ const seconds = 5
 
 /** At the peak, as many GPUs as are wanted. */
 export async function mixOf(model: FleetModel, demandRps: number, kinds: readonly GpuKind[]): Promise<Mix> {
-  const packed = async (of: FleetModel, on: readonly GpuKind[]): Promise<Compared | undefined> => {
-    try {
-      return comparedOf(await pack([of], [demandRps], on, seconds))
-    } catch (error) {
-      if (error instanceof FleetError) return undefined
-      throw error
-    }
-  }
-  const alone = comparedOf(await pack([model], [demandRps], kinds, seconds))
+  const packed = (of: FleetModel, on: readonly GpuKind[]) => pack([of], [demandRps], on, seconds)
+  const alone = comparedOf(await packed(model, kinds))
   const single: (Compared & { readonly kind: string })[] = []
   for (const kind of kinds) {
-    const found = await packed(model, [kind])
+    const found = await ifAny(() => packed(model, [kind]))
     if (found) single.push({ kind: kind.name, ...found })
   }
   const merged = byInputAlone(model)
-  const byInput = merged && (await packed(merged, kinds))
+  const byInput = merged && (await ifAny(() => packed(merged, kinds)))
   return {
     model: model.name,
     alone,
@@ -43,5 +36,3 @@ export async function mixOf(model: FleetModel, demandRps: number, kinds: readonl
     ...(byInput && { byInput }),
   }
 }
-
-const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({ gpus: gpus.length, pricePerHour })

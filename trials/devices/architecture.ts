@@ -69,7 +69,8 @@ const encoder = (name: string, layers: number, hidden: number, heads: number, mo
   maxSequenceLength: 512,
   ...more,
 })
-const decoder = (
+/** Gated, three products in its feed-forward part. */
+export const decoder = (
   name: string,
   [layers, hidden, heads, kvHeads, intermediate, vocabulary]: readonly [number, number, number, number, number, number],
   more: Partial<Decoder> = {},

@@ -64,8 +64,13 @@ export const fillPrepare = (
     timeoutS,
     varies: texts.flatMap(placeholdersIn).some((name) => name !== preparedName && name !== 'model'),
   }
-  if (missing.size > 0) throw new LaunchError(`prepare: no value for ${names([...missing])}`, 'pin it, or leave it out of `prepare`')
+  checkFilled('prepare', missing)
   return filled
+}
+
+/** @throws LaunchError for placeholders without a value */
+const checkFilled = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<string>): void => {
+  if (missing.size > 0) throw new LaunchError(`${step}: no value for ${names([...missing])}`, `pin it, or leave it out of \`${step}\``)
 }
 
 const reconfigurePlaceholders = ['host', 'port', 'model'] as const
@@ -74,8 +79,7 @@ const reconfigurePlaceholders = ['host', 'port', 'model'] as const
 export const fillReconfigure = (words: readonly string[], configuration: Configuration, values: LauncherValues): string[] => {
   const missing = new Set<string>()
   const filled = words.map((word) => substitute(word, { ...values, ...configuration }, (name) => missing.add(name)))
-  if (missing.size > 0)
-    throw new LaunchError(`reconfigure: no value for ${names([...missing])}`, 'pin it, or leave it out of `reconfigure`')
+  checkFilled('reconfigure', missing)
   return filled
 }
 

@@ -3,7 +3,7 @@
  * else that changes (cores, GPU, arguments, environment) starts another one.
  */
 import type { Target } from '../../profiler/types.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor, type PredictorDeath, type Usage } from '../types.ts'
 import { NeverReadyError } from './readiness.ts'
@@ -49,8 +49,6 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     death?: PredictorDeath
   }
   const idle: Kept[] = []
-  const keyOf = (configuration: Configuration) =>
-    configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !changing.names.has(name))))
   const stopIdle = async () => void (await Promise.all(idle.splice(0).map(({ predictor }) => predictor.stop())))
 
   const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Kept> => {
@@ -85,7 +83,7 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     },
     launch: async (configuration, trialNumber, signal) => {
       signal.throwIfAborted()
-      const key = keyOf(configuration)
+      const key = configurationKeyWithout(configuration, changing.names)
       const at = idle.findIndex((server) => server.key === key)
       const kept = at >= 0
       const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)

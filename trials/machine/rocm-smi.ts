@@ -28,9 +28,8 @@ export const amdUse = async (
   const cards = readCards(await ask(program, ['-d', String(index), '--showuse', '--showpower', '--showmeminfo', 'vram', '--json']))
   const card = cards.find((one) => one.index === index)
   const busy = numberIn(card?.of('gpu use (%)'))
-  const used = numberIn(card?.of('vram total used memory (b)'))
   return {
-    memoryMiB: used === undefined ? undefined : Math.round(used / 2 ** 20),
+    memoryMiB: mib(card?.of('vram total used memory (b)')),
     utilization: busy === undefined ? undefined : busy / 100,
     // The first of MI300 by ROCm 6, the second of cards before.
     gpuWatts: numberIn(card?.of('current socket graphics package power (w)') ?? card?.of('average graphics package power (w)')),

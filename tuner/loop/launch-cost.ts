@@ -1,12 +1,11 @@
 /** What a trial would take where some configurations share a server that runs: the time to measure it, and that of a start only where it needs one. Pure. */
-import { configurationKey } from '../../search/space.ts'
+import { mean } from 'simple-statistics'
+import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { TrialLog } from './trial-log.ts'
 
 /** Starts that take less than this part of a measurement decide nothing. */
 const worthSharing = 0.1
-
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
 /**
  * Seconds of a trial by its configuration; undefined where that is the same for all: nothing is changed on a server that runs, no start was seen yet, or starts take next to
@@ -18,8 +17,7 @@ export function trialSeconds(
   changes: ReadonlySet<string> | undefined,
 ): ((configuration: Configuration) => number) | undefined {
   if (changes === undefined || changes.size === 0) return undefined
-  const keyOf = (configuration: Configuration) =>
-    configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !changes.has(name))))
+  const keyOf = (configuration: Configuration) => configurationKeyWithout(configuration, changes)
   const measured = trials.flatMap((trial, i) => {
     const launchSeconds = trial.state === 'complete' ? trial.usage?.launchSeconds : undefined
     if (launchSeconds === undefined) return []

@@ -1,6 +1,7 @@
 /** What launches tell of the GPU memory that a server needs: MiB = processes × (fixed + per item × batch), both amounts unknown beforehand. */
 
 import { cdf } from '../../search/normal.ts'
+import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -56,12 +57,7 @@ export function memoryBelief(readings: readonly MemoryReading[], ownGpus: readon
   }
 }
 
-const othersOf = (configuration: Configuration): string =>
-  JSON.stringify(
-    Object.entries(configuration)
-      .filter(([name]) => !onTheLine.has(name))
-      .sort(([a], [b]) => (a < b ? -1 : 1)),
-  )
+const othersOf = (configuration: Configuration): string => configurationKeyWithout(configuration, onTheLine)
 
 interface Held {
   readonly processes: number

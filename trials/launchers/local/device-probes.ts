@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { mean, sum } from 'simple-statistics'
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { nvidiaUse } from '../../machine/nvidia-smi.ts'
 import { amdUse } from '../../machine/rocm-smi.ts'
@@ -40,11 +41,10 @@ export const heldProbe = (
   return async () => {
     const readings = await Promise.all(devices.map(read))
     const told = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') => readings.flatMap((reading) => reading[name] ?? [])
-    const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
     const [memories, uses, watts] = [told('memoryMiB'), told('utilization'), told('gpuWatts')]
     return {
       ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
-      ...(uses.length > 0 && { utilization: sum(uses) / uses.length }),
+      ...(uses.length > 0 && { utilization: mean(uses) }),
       // Of some alone it would be taken for that of all.
       ...(watts.length === devices.length && { gpuWatts: sum(watts) }),
     }

@@ -77,7 +77,7 @@ function foundTokens(requests: readonly LlmRequest[]): number[] {
 const at = (ascending: Float64Array, q: number): number => ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!
 
 /** Standard normal quantile (Winitzki 2008, by his approximation of erf⁻¹): good to 1 %. */
-function normalQuantile(p: number): number {
+export function normalQuantile(p: number): number {
   const x = 2 * p - 1
   const ln = Math.log(1 - x * x)
   const a = 2 / (Math.PI * 0.147) + ln / 2

@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url'
 import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
 import type { Load, VirtualRun } from '../../../../profiler/types.ts'
 import { parseCsv } from '../../../../search/bench/recorded-tables.ts'
-import { architectureOf, type Decoder } from '../../../devices/architecture.ts'
+import { architectureOf, type Decoder, decoder } from '../../../devices/architecture.ts'
 import { findGpu } from '../../../devices/catalogue.ts'
 import { type EngineProfile, profiledStepTimes } from '../../../predictor/llm/engine-profile.ts'
 import type { SchedulerLimits } from '../../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../../predictor/llm/serving-limits.ts'
 import { cacheSize } from '../../../predictor/llm/step-costs.ts'
 import type { LlmDevice, Quantization } from '../../../predictor/llm/step-model.ts'
-import { llmLoad, saturatedRps } from '../llm-capacity.ts'
+import { llmLoad, normalQuantile, saturatedRps } from '../llm-capacity.ts'
 import type { LlmRequest } from '../llm-configuration.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
 
@@ -42,27 +42,14 @@ const table = (name: string) =>
   >[]
 
 /** Two products in the feed-forward part where Llama has three: as many weights. */
-const ungated = (
-  name: string,
-  [layers, hidden, heads, kvHeads, headSize, vocabulary]: readonly [number, number, number, number, number, number],
-): Decoder => ({
-  kind: 'decoder',
-  name,
-  layers,
-  hidden,
-  heads,
-  kvHeads,
-  headSize,
-  intermediate: Math.round((2 / 3) * 4 * hidden),
-  vocabulary,
-  maxSequenceLength: 8192,
-})
+const ungated = (name: string, [layers, hidden, heads, kvHeads, vocabulary]: readonly [number, number, number, number, number]): Decoder =>
+  decoder(name, [layers, hidden, heads, kvHeads, Math.round((2 / 3) * 4 * hidden), vocabulary], { maxSequenceLength: 8192 })
 const pilotModels: Readonly<Record<string, Decoder>> = {
   'llama-7b': architectureOf('llama-2-7b') as Decoder,
-  'mpt-7b-instruct2': ungated('mpt-7b-instruct2', [32, 4096, 32, 32, 128, 50432]),
-  'gpt-neox-20b': ungated('gpt-neox-20b', [44, 6144, 64, 64, 96, 50432]),
-  'codegen2-16b': ungated('codegen2-16b', [34, 6144, 24, 24, 256, 51200]),
-  starcoder: ungated('starcoder', [40, 6144, 48, 1, 128, 49152]),
+  'mpt-7b-instruct2': ungated('mpt-7b-instruct2', [32, 4096, 32, 32, 50432]),
+  'gpt-neox-20b': ungated('gpt-neox-20b', [44, 6144, 64, 64, 50432]),
+  'codegen2-16b': ungated('codegen2-16b', [34, 6144, 24, 24, 51200]),
+  starcoder: ungated('starcoder', [40, 6144, 48, 1, 49152]),
 }
 
 interface Server {
@@ -144,18 +131,12 @@ export const pilotServers = (name: 'llm-servers' | 'held-out/llm-servers-itl'): 
 
 /** ShareGPT as `vllm bench serve` samples it, by quantiles of lognormals with its means. */
 function shareGptLike(count: number, meanInput: number, meanOutput: number): LlmRequest[] {
-  const quantile = (p: number) => Math.sqrt(2) * inverseErf(2 * p - 1)
   const drawn = Array.from({ length: count }, (_, i) => {
     const [u, v] = [((i + 0.5) * 0.618034) % 1, ((i + 0.5) * 0.754878) % 1]
-    return [Math.min(1024, 80 * Math.exp(1.3 * quantile(u))), Math.min(1024, 130 * Math.exp(0.95 * quantile(v)))] as const
+    return [Math.min(1024, 80 * Math.exp(1.3 * normalQuantile(u))), Math.min(1024, 130 * Math.exp(0.95 * normalQuantile(v)))] as const
   })
   const [input, output] = [meanOf(drawn.map(([i]) => i)), meanOf(drawn.map(([, o]) => o))]
   return drawn.map(([i, o]) => request((i * meanInput) / input, (o * meanOutput) / output))
-}
-function inverseErf(x: number): number {
-  const ln = Math.log(1 - x * x)
-  const a = 2 / (Math.PI * 0.147) + ln / 2
-  return Math.sign(x) * Math.sqrt(Math.sqrt(a * a - ln / 0.147) - a)
 }
 
 /** What the servers of the benchmark start with where they are told nothing. */
@@ -168,16 +149,17 @@ const startsWith: Readonly<Record<string, (gpu: string) => Omit<Server, 'device'
   'tensorrt-llm': () => ({ maxSequences: 2048, maxBatchedTokens: 8192, memoryShare: 0.9 }),
 }
 
+const deviceOf = (row: Record<string, string>, more: Pick<LlmDevice, 'precision' | 'kvCacheDtype' | 'tensorParallel'>): LlmDevice => ({
+  architecture: architectureOf(row.model!) as Decoder,
+  gpu: findGpu(row.gpuModel!),
+  quantization: row.quantization as Quantization,
+  ...more,
+})
+
 /** gpustack's performance lab: all requests at once, or a few users. */
 export const benchServers = (): MeasuredServer[] =>
   table('llm-bench').map((row) => {
-    const device: LlmDevice = {
-      architecture: architectureOf(row.model!) as Decoder,
-      gpu: findGpu(row.gpuModel!),
-      precision: 'bf16',
-      quantization: row.quantization as Quantization,
-      tensorParallel: 1,
-    }
+    const device = deviceOf(row, { precision: 'bf16', tensorParallel: 1 })
     const [count, users] = [Number(row.requests), Number(row.concurrency)]
     const means = [Number(row.meanInputTokens), Number(row.meanOutputTokens)] as const
     const requests = row.lengths === 'fixed' ? Array.from({ length: count }, () => request(...means)) : shareGptLike(count, ...means)
@@ -202,14 +184,8 @@ export const benchServers = (): MeasuredServer[] =>
 /** NVIDIA's tables of TensorRT-LLM: tokens a second at the greatest load. */
 export const throughputServers = (): MeasuredServer[] =>
   table('llm-throughput').map((row) => {
-    const device: LlmDevice = {
-      architecture: architectureOf(row.model!) as Decoder,
-      gpu: findGpu(row.gpuModel!),
-      precision: 'fp16',
-      quantization: row.quantization as Quantization,
-      kvCacheDtype: row.kvCacheDtype as 'auto' | 'fp8',
-      tensorParallel: Number(row.gpus),
-    }
+    const kvCacheDtype = row.kvCacheDtype as 'auto' | 'fp8'
+    const device = deviceOf(row, { precision: 'fp16', kvCacheDtype, tensorParallel: Number(row.gpus) })
     const lengths = [Number(row.inputTokens), Number(row.outputTokens)] as const
     const load = llmLoad([request(...lengths)])
     return {
