@@ -81,6 +81,20 @@ describe('a confirmation', () => {
     expect(found.caveats.join()).toMatch(/nothing was answered for \d{3} ms of one window at 70.0/)
   })
 
+  test('that the machine spoilt goes on below the rate at which another would be better: that one fares no better', async () => {
+    const virtual = new VirtualLoadGenerator()
+    const server = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 }) } as const
+    const play = async (_: unknown, load: Load): Promise<LoadRun> => {
+      const run = await virtual.play(server, load, signal)
+      const busy = load.kind === 'open' && load.rateRps > 90
+      return busy ? { ...run, latencyMs: run.latencyMs.map((ms) => ms * 50), machineWait: { server: 0.4 } } : run
+    }
+    const generator: LoadGenerator = { name: 'busy', play, run: virtual.run.bind(virtual), close: async () => {} }
+    const found = await confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, leastRps: 98, signal, generator })
+    expect(found).toMatchObject({ outcome: 'converged', held: false })
+    expect(found.capacityRps).toBeCloseTo(82, 9)
+  })
+
   test('in which the machine kept the server waiting throughout is disturbed, unless it held in spite', async () => {
     const virtual = new VirtualLoadGenerator()
     const server = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 }) } as const

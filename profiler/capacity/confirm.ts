@@ -201,7 +201,8 @@ class ConfirmationUnderWay {
       const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
       const mostRps = Math.max(servedMargin * servedRps, this.misses > 1 ? 0 : leastAtFirst * rateRps)
       const next = lower.find((rate) => rate <= mostRps) ?? lower.at(-1)
-      return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
+      // A machine that is too busy for this one is too busy for another that would be better there.
+      return next !== undefined && (next === rateRps || next >= leastRps || spoiltRates > 0) ? next : undefined
     }
     const highest = Math.min(lowestRps, servedMargin * servedRps)
     return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween

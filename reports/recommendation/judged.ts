@@ -4,7 +4,7 @@ import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-cap
 import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import { cost, demandOf, replicasFor } from '../../search/objective.ts'
+import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -128,6 +128,7 @@ function figuresAt(
     label: view.label(configuration),
     capacityRps,
     capacityCi90Rps: capacity.capacityCi90Rps,
+    ...(capacity.derived ? {} : foretoldOf(trial, view)),
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
     ...(trial.usage ? { usage: trial.usage } : {}),
@@ -141,6 +142,10 @@ function figuresAt(
     ...(replicas === undefined ? {} : { replicas, totalPricePerHour: fleetPerHour(price, replicas) }),
   }
 }
+
+/** Of objectives that are learned by another figure than the rate, what was foretold is that figure. */
+const foretoldOf = ({ predicted }: FinishedTrial, { objective }: View): Pick<Candidate, 'foretoldRps'> =>
+  predicted && learnsPlainly(objective) ? { foretoldRps: [predicted.low, predicted.high] } : {}
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
   known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}

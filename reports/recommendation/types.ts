@@ -18,6 +18,8 @@ export interface Candidate {
   readonly status: Status
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
+  /** What the search expected of its capacity before it was measured, 90 % interval; absent where it expected nothing, or was asked about another SLO. */
+  readonly foretoldRps?: readonly [number, number]
   /** SLO percentile at the capacity point, ms. */
   readonly sloMsAtCapacity: number
   /** `measured`: in a window at that rate. `model`: where the profiler's estimate, or the load curve, reaches the SLO. `idle`: of one request at a time, there is no capacity. */

@@ -81,6 +81,17 @@ describe('the rate of a second measurement', () => {
     expect(secondRateRps(of(capacityRps, interval), plain)).toBeCloseTo(rateRps, 9)
   })
 
+  test.each([
+    // Three times as wide: a tenth of the weight. e^(4.6052 · 0.9 + 4.3820 · 0.1) = 97.79.
+    ['lower and less sure', [80 * 0.7, 80 / 0.7], [100 * 0.888, 100 / 0.888], 97.79],
+    ['lower and as sure', [80 * 0.9, 80 / 0.9], [90, 100 / 0.9], Math.sqrt(8000)],
+    ['more', [110, 130], [90, 110], 100],
+    ['lower, of an estimate without a lower end', [70, 90], [0, 110], 100],
+    ['lower, of one without an upper end', [70, 90], [100, Number.POSITIVE_INFINITY], 100],
+  ] as const)('is drawn towards what was expected where that is %s', (_, foretoldRps, capacityCi90Rps, likelyRps) => {
+    expect(secondRateRps({ ...of(100, capacityCi90Rps), foretoldRps }, plain)).toBeCloseTo(0.9 * likelyRps, 1)
+  })
+
   test('with a demand is what each of as many replicas must serve, where the estimate reaches it', () => {
     const demand = (demandRps: number) => ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
     // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the usual.
@@ -89,6 +100,16 @@ describe('the rate of a second measurement', () => {
     expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(90)
     expect(secondRateRps(of(100, [98, 105]), demand(5))).toBe(90)
   })
+})
+
+test('what was foretold of a trial is known of its candidate, under the SLO and by the figure that it was foretold of', () => {
+  const predicted = { rate: 80, low: 70, high: 91, feasible: 1 }
+  const trial = { ...tried(1, A, 100), predicted }
+  expect(given(trial).best).toMatchObject({ foretoldRps: [70, 91] })
+  expect(next(trial)!.rateRps).toBeLessThan(0.9 * 100)
+  expect(given(tried(1, A, 100)).best).not.toHaveProperty('foretoldRps')
+  const energy = recommend({ ...sampleInput, objective: objectiveOf('min-energy', { demandRps: 0, headroom: 0 }), trials: [trial] })
+  expect(candidatesOf(energy)[0]).not.toHaveProperty('foretoldRps')
 })
 
 test('a refuted configuration is not recommended before one that held, whatever its windows say', () => {

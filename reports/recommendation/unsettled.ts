@@ -11,14 +11,31 @@ const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */
 const lower = 0.95
 
-/** At which rate a configuration is measured a second time. With a demand the rate that as many replicas must each serve, where the estimate reaches it. */
-export function secondRateRps(
-  { capacityRps, capacityCi90Rps: [low], status, missed }: Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'status' | 'missed'>,
-  objective: Objective,
-): number {
+type Estimated = Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'foretoldRps'>
+
+/**
+ * At which rate a configuration is measured a second time. With a demand the rate that as many replicas must each serve, where the estimate reaches it.
+ */
+export function secondRateRps(candidate: Estimated & Pick<Candidate, 'status' | 'missed'>, objective: Objective): number {
+  const { capacityRps, capacityCi90Rps, status, missed } = candidate
   if (status === 'refuted' && missed) return lower * missed.rateRps
-  const usual = low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
+  const [low] = capacityCi90Rps
+  const likely = derating * likelyRps(candidate)
+  const usual = low > 0 && low < capacityRps ? Math.min(likely, Math.sqrt(low * capacityRps)) : likely
   return Math.max(usual, shareOfDemand(capacityRps, objective))
+}
+
+/**
+ * The estimate, drawn towards what was expected of the configuration before it was measured: the logarithms of both, weighted by their precisions (the
+ * posterior mean of two normal readings). Never beyond the estimate. Both intervals are of 90 %; one without ends draws nothing.
+ */
+function likelyRps({ capacityRps, capacityCi90Rps, foretoldRps }: Estimated): number {
+  const spread = ([low, high]: readonly [number, number]) => Math.log(high / low)
+  const [own, foretold] = [spread(capacityCi90Rps), foretoldRps ? spread(foretoldRps) : 0]
+  if (foretoldRps === undefined || !(own > 0 && Number.isFinite(own))) return capacityRps
+  const weight = own ** 2 / (own ** 2 + foretold ** 2)
+  const [low, high] = foretoldRps
+  return Math.min(capacityRps, capacityRps ** (1 - weight) * Math.sqrt(low * high) ** weight)
 }
 
 /** What each of the replicas must serve that a demand takes at a capacity; 0 without a demand. */

@@ -95,6 +95,10 @@ const candidate = z.object({
   }),
   capacityRps: z.number().min(0).meta({ description: 'highest rate that keeps the SLO, requests per second' }),
   capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
+  foretoldRps: z
+    .tuple([figure, figure])
+    .optional()
+    .meta({ description: 'what the search expected of the capacity before it was measured, 90 % interval' }),
   sloMsAtCapacity: figure.meta({ description: 'latency of the SLO percentile at the capacity, ms' }),
   sloMsFrom: z.enum(['measured', 'model', 'idle']).meta({
     description:
