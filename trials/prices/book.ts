@@ -1,6 +1,7 @@
 /** What resources cost per hour, and where the figures come from. */
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
+import { leftOf } from './node-keeps.ts'
 import { bundlesOf, cheapestPlace, type SoldInstance } from './whole-instances.ts'
 
 export interface Price {
@@ -112,7 +113,13 @@ export const unpricedHint = (gpu: string, { gpus, instances }: PriceBook, elsewh
 const instanceLine = (gpu: string) => `instances: {NAME: {gpu: ${gpu}, gpus: 8, vcpus: 96, memoryGiB: 768, price: 12.50}}`
 
 function noInstance({ cpuCores, memoryMiB, gpu, gpus }: Resources, { name, instances = [] }: PriceBook): never {
-  const shapes = instances.filter((i) => i.gpu === gpu).map((i) => `${i.name} (${i.gpus} x ${gpu}, ${i.vcpus} cores, ${i.memoryGiB} GiB)`)
+  const shapes = instances
+    .filter((i) => i.gpu === gpu)
+    .map((i) => {
+      const { vcpus, memoryGiB } = leftOf(i, i.kept)
+      const node = i.kept === undefined ? '' : ' left by its node'
+      return `${i.name} (${i.gpus} x ${gpu}, ${Number(vcpus.toFixed(2))} cores, ${Number(memoryGiB.toFixed(1))} GiB${node})`
+    })
   throw new PriceError(
     `no instance of '${name}' holds ${gpus} x ${gpu} with ${cpuCores} cores and ${Number((memoryMiB / 1024).toFixed(1))} GiB`,
     `it sells ${shapes.join(', ') || `none with a ${gpu}`}; ask for less, or give your own with --prices FILE:  ${instanceLine(String(gpu))}`,

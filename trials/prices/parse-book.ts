@@ -4,11 +4,13 @@ import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
 import { parseYaml } from '../yaml.ts'
 import { defaultPriceBook, type Price, type PriceBook, soldAs } from './book.ts'
+import { keptBy } from './node-keeps.ts'
 import { providerBook, providerNames } from './providers.ts'
 import type { SoldInstance } from './whole-instances.ts'
 
 const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
 
+const amount = z.number('expected a number').nonnegative('expected a number of 0 or more')
 const above = z.number('expected a number above 0').positive('expected a number above 0')
 const share = z.number('expected a share such as 0.35').positive('expected a share above 0').max(1, 'expected a share of at most 1')
 const count = z.int('expected a whole number of 1 or more').min(1, 'expected a whole number of 1 or more')
@@ -58,6 +60,13 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
         for (const [name, { gpu }] of Object.entries(instances)) checkGpu(gpu, [name, 'gpu'], context, ownGpus)
       })
       .optional(),
+    /** What nodes keep of an instance for themselves: by a managed cluster's rule, or as said. */
+    nodeKeeps: z
+      .union(
+        [z.enum(['gke', 'eks', 'aks']), z.strictObject({ vcpus: amount, memoryGiB: amount })],
+        'expected gke, eks, aks or {vcpus: 0.3, memoryGiB: 1.5}',
+      )
+      .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
     /** Of all prices here that have none of their own: committed and spot as parts of them, 0.63 = 63 %. */
@@ -84,6 +93,13 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
         code: 'custom',
         path: ['gpus'],
         message: 'GPUs are sold as instances here: give the price of the instance, or leave the instances out',
+        input: undefined,
+      })
+    if (!sold && book.nodeKeeps !== undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['nodeKeeps'],
+        message: "only of instances: give `instances`, or say 'extends: gcp-instances'",
         input: undefined,
       })
     if (book.extends !== 'nothing') {
@@ -125,7 +141,14 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
       source,
     }),
   )
-  if (book.instances !== undefined || base.instances !== undefined)
-    return soldAs([...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)), ...sold], rates)
+  if (book.instances !== undefined || base.instances !== undefined) {
+    const all = [...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)), ...sold]
+    const { nodeKeeps: keeps } = book
+    if (keeps === undefined) return soldAs(all, rates)
+    return soldAs(
+      all.map((instance) => ({ ...instance, kept: typeof keeps === 'string' ? keptBy[keeps](instance) : keeps })),
+      rates,
+    )
+  }
   return { ...rates, gpus: book.extends === 'nothing' ? own : { ...base.gpus, ...own } }
 }

@@ -5,6 +5,7 @@ import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
 import { instanceNamed, instances, listedAt } from './instances.ts'
+import { keptBy } from './node-keeps.ts'
 import { offersOf } from './offers.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
@@ -251,6 +252,43 @@ test('bundles know how nodes are labelled, and whether the replicas fill them', 
   expect(bundlesIn(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({ name: 'box', instanceType: 'n1-standard-8' })
   expect(bundlesIn(t4(2), own(''))![0]).not.toHaveProperty('instanceType')
   expect(() => own(", instanceType: 'a b'")).toThrow('label value')
+})
+
+test.each([
+  // GKE's own tables: 3.92 of 4 cores and 13.3 of 16 GiB, 7.91 of 8.
+  ['gke', 4, 16, 0.08, 2.7],
+  ['gke', 8, 32, 0.09, 3.66],
+  // 80 millicores; 11 MiB for each of 110 pods, 255 MiB, and 100 MiB below which pods are evicted.
+  ['eks', 4, 16, 0.08, 1.53],
+  // The table's 140, 260 and 740 millicores; 20 MiB for each of 110 pods and 50 MiB, or a quarter.
+  ['aks', 4, 28, 0.14, 2.3],
+  ['aks', 16, 8, 0.26, 2.1],
+  ['aks', 64, 440, 0.74, 2.3],
+] as const)('%s keeps of %d cores and %d GiB so much', (cluster, vcpus, memoryGiB, cores, gib) => {
+  const kept = keptBy[cluster]({ vcpus, memoryGiB })
+  expect(kept.vcpus).toBeCloseTo(cores, 9)
+  expect(kept.memoryGiB).toBeCloseTo(gib, 1)
+})
+
+test('what nodes keep is no replica’s: a book that says so sells larger instances, and leaves nothing to be made smaller', () => {
+  const t4 = (cpuCores: number) => resourcesOf({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
+  const eks = parsePriceBook('extends: aws-instances\nnodeKeeps: eks\n', 'mine.yaml')
+  const [first] = bundlesIn(t4(4), eks)!
+  expect(first).toMatchObject({ name: 'g4dn.2xlarge', replicas: 1, perHour: 0.752 })
+  expect(first).not.toHaveProperty('isFull')
+  expect(pricePerHour(t4(4), eks)).toBe(0.752)
+  expect(bundlesIn(t4(3.9), eks)![0]).toMatchObject({ name: 'g4dn.xlarge' })
+  const box = (keeps: string) =>
+    parsePriceBook(`nodeKeeps: ${keeps}\ninstances: {box: {gpu: T4, gpus: 4, vcpus: 16, memoryGiB: 64, price: 2}}`, 'mine.yaml')
+  expect(pricePerHour(t4(4), box('{vcpus: 0, memoryGiB: 0}'))).toBe(0.5)
+  expect(pricePerHour(t4(4), box('{vcpus: 0.5, memoryGiB: 0}'))).toBeCloseTo(2 / 3, 9)
+  expect(() => pricePerHour(t4(4), box('{vcpus: 13, memoryGiB: 1}'))).toThrow('box (4 x T4, 3 cores, 63 GiB left by its node)')
+  expect(() => box('{vcpus: 20, memoryGiB: 1}')).not.toThrow()
+  expect(() => pricePerHour(t4(1), box('{vcpus: 20, memoryGiB: 1}'))).toThrow('no instance of')
+  expect(() => parsePriceBook('nodeKeeps: eks\n', 'p.yaml')).toThrow(/p.yaml:1: nodeKeeps: only of instances/)
+  expect(() => parsePriceBook('extends: aws-instances\nnodeKeeps: k3s\n', 'p.yaml')).toThrow(
+    /p.yaml:2: nodeKeeps: expected gke, eks, aks or/,
+  )
 })
 
 test('what no instance holds is said with those that are sold', () => {

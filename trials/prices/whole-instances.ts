@@ -1,6 +1,7 @@
 /** What a replica and a fleet cost where GPUs are sold only as instances, with their cores and memory. */
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
+import { type CoresAndMemory, leftOf } from './node-keeps.ts'
 
 /** An instance as one price list sells it. */
 export interface SoldInstance {
@@ -16,17 +17,20 @@ export interface SoldInstance {
   readonly spotPerHour?: number
   /** As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known. */
   readonly instanceType?: string
+  /** What its node keeps for itself; absent: not known, and nothing is taken off. */
+  readonly kept?: CoresAndMemory
   readonly source: string
 }
 
-type Shape = Pick<SoldInstance, 'gpu' | 'gpus' | 'vcpus' | 'memoryGiB'>
+type Shape = Pick<SoldInstance, 'gpu' | 'gpus' | 'vcpus' | 'memoryGiB' | 'kept'>
 
-/** How many replicas fit on an instance, by GPU share or slices, cores and memory, none kept back for the system. */
+/** How many replicas fit on an instance, by GPU share or slices, and the cores and memory that its node leaves them. */
 export function replicasPerInstance(resources: Resources, instance: Shape): number {
   const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
   if (gpu !== instance.gpu) return 0
   const byGpu = gpuShare < 1 ? (gpus > 1 ? 0 : instance.gpus * Math.floor(1 / gpuShare + 1e-9)) : Math.floor(instance.gpus / gpus)
-  return Math.min(byGpu, Math.floor(instance.vcpus / cpuCores), Math.floor((instance.memoryGiB * 1024) / memoryMiB))
+  const { vcpus, memoryGiB } = leftOf(instance, instance.kept)
+  return Math.max(0, Math.min(byGpu, Math.floor(vcpus / cpuCores + 1e-9), Math.floor((memoryGiB * 1024) / memoryMiB + 1e-9)))
 }
 
 interface Rented {
@@ -59,12 +63,13 @@ export function cheapestPlace(resources: Resources, list: readonly SoldInstance[
 export function bundlesOf(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
   const bundles = fitting(resources, list)
     .map(
-      ({ instance: { name, perHour, instanceType, vcpus, memoryGiB }, replicasEach }): Bundle => ({
+      ({ instance: { name, perHour, instanceType, vcpus, memoryGiB, kept }, replicasEach }): Bundle => ({
         name,
         replicas: replicasEach,
         perHour,
         ...(instanceType !== undefined && { instanceType }),
-        ...((replicasEach * resources.cpuCores >= vcpus || replicasEach * resources.memoryMiB >= 1024 * memoryGiB) && { isFull: true }),
+        ...(kept === undefined &&
+          (replicasEach * resources.cpuCores >= vcpus || replicasEach * resources.memoryMiB >= 1024 * memoryGiB) && { isFull: true }),
       }),
     )
     .sort((a, b) => a.perHour - b.perHour || b.replicas - a.replicas)
