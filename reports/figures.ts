@@ -40,6 +40,7 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   vllm: 'vLLM',
   sglang: 'SGLang',
   tgi: 'Text Generation Inference',
+  'tensorrt-llm': 'TensorRT-LLM',
   torchserve: 'TorchServe',
   mlserver: 'MLServer',
   ray: 'Ray Serve',
@@ -52,6 +53,7 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   vllm: 'vllm',
   sglang: 'sglang.launch_server',
   tgi: 'text-generation-launcher',
+  'tensorrt-llm': 'trtllm-serve',
   torchserve: 'torchserve',
   mlserver: 'mlserver',
   ray: 'serve',
@@ -148,6 +150,7 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
   vllm: ['openai'],
   sglang: ['openai'],
   tgi: ['openai'],
+  'tensorrt-llm': ['openai'],
 }
 
 /**

@@ -4,7 +4,7 @@ import { hubName } from '../../trials/launchers/server-files/language-programs.t
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { languageFlags, languageProbeSeconds, nodeNotes } from './language-servers.ts'
+import { languageProbeSeconds, nodeNotes, vllmFlags } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer } from './platform-pod.ts'
@@ -33,7 +33,7 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
   const knobs = new Knobs(serving.configuration)
   const server = plainServer(serving)
   const shared = scratch(serving, { sharedMemory: true })
-  const flags = languageFlags('vllm', knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
   return {
     ...server,
     notes: [
@@ -67,7 +67,7 @@ export function llmInferenceService(serving: Serving): SpecFile {
   if (deployed.server !== 'vllm') throw new SpecError('--variant llm is for language models on vLLM', 'leave it out, or give --server vllm')
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
   const knobs = new Knobs(serving.configuration)
-  const flags = languageFlags('vllm', knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
+  const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
   const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
   const vllm = {
     name: main,

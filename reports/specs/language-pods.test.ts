@@ -1,16 +1,19 @@
 /** Pods of language models' servers, read back: what makes them start, and end, whole. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { type LanguageServer, languageServers } from '../../trials/launchers/server-files/language-programs.ts'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'
 import { evidence, found, llama, podOf, streamed, type Tree, whole } from './spec-samples.contract.ts'
 import { checkCompose, checkManifests } from './validate.contract.ts'
 
-const servers = ['vllm', 'sglang', 'tgi'] as const
-
 /** An 8B in 16 bits, simulated. */
-function servingOfLlama(server: (typeof servers)[number], modelUri: string | undefined, gpus = 1) {
+function servingOfLlama(server: LanguageServer, modelUri: string | undefined, gpus = 1) {
   const configuration = { maxNumSeqs: 64, gpus }
   return servingOf(
     {
@@ -36,9 +39,14 @@ async function podIn(target: 'kubernetes' | 'kserve' | 'lws', serving: ReturnTyp
   const [, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
   return { text: file!.text, object: object as unknown as Tree, objects, spec, container }
 }
-const flagOf = { vllm: '--max-model-len=4096', sglang: '--context-length=4096', tgi: '--max-total-tokens=4096' }
+const flagOf = {
+  vllm: '--max-model-len=4096',
+  sglang: '--context-length=4096',
+  tgi: '--max-total-tokens=4096',
+  'tensorrt-llm': '--max_seq_len=4096',
+}
 
-test.each(servers)(
+test.each(languageServers)(
   '%s has memory, GPUs and shared memory for its weights and cache, and the length that it was tuned with',
   async (server) => {
     for (const target of ['kubernetes', 'kserve'] as const) {
@@ -54,7 +62,7 @@ test.each(servers)(
   },
 )
 
-test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
+test.each(languageServers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
   for (const target of ['kubernetes', 'kserve'] as const) {
     const { container, spec, text } = await podIn(target, servingOfLlama(server, hub))
     expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
@@ -71,7 +79,7 @@ test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it do
   }
 })
 
-test.each(servers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
+test.each(languageServers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
   const { container, spec, object } = await podIn('kubernetes', servingOfLlama(server, hub))
   const startup = container.startupProbe as unknown as { periodSeconds: number; failureThreshold: number }
   expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
@@ -81,6 +89,45 @@ test.each(servers)('%s has the time to download and read its weights, and to end
     timeoutSeconds: server === 'sglang' ? 20 : 10,
   })
   expect(spec.terminationGracePeriodSeconds).toBe(134)
+})
+
+describe('TensorRT-LLM', () => {
+  test('reads its options from a file of the pod, and tells Prometheus elsewhere', async () => {
+    for (const target of ['kubernetes', 'kserve'] as const) {
+      const { objects, container } = await podIn(target, servingOfLlama('tensorrt-llm', hub))
+      expect(container.image).toBe('nvcr.io/nvidia/tensorrt-llm/release:1.2.1')
+      expect(container.args).toContain('--max_batch_size=64')
+      expect(container.args).toContain('--extra_llm_api_options=/etc/tuned/trtllm.yaml')
+      expect(container.volumeMounts).toContainEqual(expect.objectContaining({ mountPath: '/etc/tuned/trtllm.yaml' }))
+      const { data } = objects.find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
+      expect(Object.values(data).map((text) => parse(text))).toEqual([{ enable_chunked_prefill: true, return_perf_metrics: true }])
+    }
+    expect(languageContainer('tensorrt-llm', 'llama', hub).metrics).toEqual({ port: 8000, path: '/prometheus/metrics' })
+  })
+
+  test('is called by the name of the model where its weights lie in a folder of another', async () => {
+    const { container } = await podIn('kubernetes', servingOfLlama('tensorrt-llm', 'pvc://weights/model'))
+    const [shell, flag, script, ...words] = container.command as unknown as string[]
+    expect([shell, flag, ...words]).toEqual([
+      'sh',
+      '-c',
+      'sh',
+      '/mnt/models',
+      '/tmp/llama-3.1-8b',
+      'trtllm-serve',
+      'serve',
+      '/tmp/llama-3.1-8b',
+    ])
+    const folder = mkdtempSync(join(tmpdir(), 'tune-link-'))
+    try {
+      const link = join(folder, 'llama')
+      const said = execFileSync('sh', ['-c', script!, 'sh', folder, link, 'echo', link, '--port=1'], { encoding: 'utf8' })
+      expect(said).toBe(`${link} --port=1\n`)
+      expect(realpathSync(link)).toBe(realpathSync(folder))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 })
 
 test('more GPUs than a node has are told of, and what spreads them over several', async () => {

@@ -64,7 +64,7 @@ const predictorKeys = z.strictObject({
   server: choice(serverKinds, 'a server')
     .optional()
     .describe(
-      'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
+      'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
     ),
   url: text('a URL').optional().describe('url: a server that runs already'),
   from: z

@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { engineProbe, engineReading } from './engine-probe.ts'
+import { languageServers } from '../server-files/language-programs.ts'
+import { engineProbe, engineReading, tellsEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */
 const pages = {
@@ -62,4 +63,8 @@ test('preemptions are those since the first look; a server that answers nothing 
     server.closeAllConnections()
   }
   await expect(probe()).rejects.toThrow()
+})
+
+test('who tells nothing is not asked', () => {
+  expect(languageServers.filter(tellsEngine)).toEqual(['vllm', 'sglang', 'tgi'])
 })

@@ -6,7 +6,10 @@ import { type DeviceProbe, type DeviceReading, scrapeTimeoutMs } from './device-
 
 type EngineFigure = 'sequences' | 'waiting' | 'cacheUse' | 'preemptions'
 
-/** The first of these names that is there. TGI tells no use of its cache, and takes no place back. */
+/**
+ * The first of these names that is there. TGI tells no use of its cache, and takes no place back. TensorRT-LLM 1.2 hands its statistics out once, as
+ * JSON, and under load does not come to their end (NVIDIA/TensorRT-LLM issue 4926): they are left alone.
+ */
 const names: Readonly<Record<LanguageServer, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>> = {
   vllm: {
     sequences: ['vllm:num_requests_running'],
@@ -21,7 +24,11 @@ const names: Readonly<Record<LanguageServer, Readonly<Partial<Record<EngineFigur
     preemptions: ['sglang:num_retracted_requests_total', 'sglang:num_retracted_reqs_total'],
   },
   tgi: { sequences: ['tgi_batch_current_size'], waiting: ['tgi_queue_size'] },
+  'tensorrt-llm': {},
 }
+
+/** Whether it tells any of it. */
+export const tellsEngine = (server: LanguageServer): boolean => Object.keys(names[server]).length > 0
 
 /** Reads `/metrics` of a server that was started. */
 export const engineProbe = (url: string, server: LanguageServer): DeviceProbe => {

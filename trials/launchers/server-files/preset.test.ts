@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import type { Configuration } from '../../../search/types.ts'
 import { fillCommand, templateProblems } from '../fill.ts'
 import type { CommandTemplate } from '../template.ts'
-import { serverCommand, takenBy } from './preset.ts'
+import type { LanguageServer } from './language-programs.ts'
+import { type ServerKind, serverCommand, takenBy } from './preset.ts'
 
 const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
-const template = (kind: 'tfserving' | 'triton' | 'vllm' | 'sglang' | 'tgi', more: Partial<CommandTemplate> = {}): CommandTemplate => ({
+const template = (kind: ServerKind, more: Partial<CommandTemplate> = {}): CommandTemplate => ({
   kind: 'command',
   model: 'half',
   command: ['server'],
@@ -94,9 +97,12 @@ test('Triton is started on the repository around the model, open to model contro
 describe('servers of language models get what was tuned in words of their own', () => {
   const tuned = { gpus: 2, maxNumSeqs: 64, maxNumBatchedTokens: 2048, kvCacheDtype: 'fp8' }
   const parameters = [server('maxNumSeqs'), server('maxNumBatchedTokens'), env('kvCacheDtype')]
-  const started = (kind: 'vllm' | 'sglang' | 'tgi') => {
+  const filledOf = (kind: LanguageServer, configuration: Configuration = tuned) => {
     const weights = serverCommand(kind, 'org/half')
-    const filled = fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, tuned, values)
+    return fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, configuration, values)
+  }
+  const started = (kind: LanguageServer) => {
+    const filled = filledOf(kind)
     expect([filled.env, filled.files]).toEqual([{}, []])
     return filled.argv.join(' ')
   }
@@ -113,6 +119,27 @@ describe('servers of language models get what was tuned in words of their own', 
     expect(started('tgi')).toBe(
       'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8',
     ))
+  test('TensorRT-LLM 1.2: what has no flag stands in its file of options', () => {
+    const { argv, env: environment, files } = filledOf('tensorrt-llm', { ...tuned, gpuMemoryUtilization: 0.85, precision: 'bf16' })
+    expect(argv.join(' ')).toBe(
+      'trtllm-serve serve org/half --host=127.0.0.1 --port=8501 --max_batch_size=64 --max_num_tokens=2048 --kv_cache_free_gpu_memory_fraction=0.85 --tp_size=2 --extra_llm_api_options=/runs/1/trtllm.yaml',
+    )
+    expect(environment).toEqual({})
+    expect(files.map(({ path, contents }) => [path, parse(contents)])).toEqual([
+      [
+        'trtllm.yaml',
+        {
+          enable_chunked_prefill: true,
+          return_perf_metrics: true,
+          dtype: 'bfloat16',
+          kv_cache_config: { dtype: 'fp8', free_gpu_memory_fraction: 0.85 },
+        },
+      ],
+    ])
+  })
+  test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
+    expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual(['kvCacheDtype', 'maxSeqLen'])
+  })
 })
 
 test('what the server does not take must reach it otherwise', () => {
