@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import type { Configuration } from '../../search/types.ts'
 import { type LanguageServer, languageServers } from '../../trials/launchers/server-files/language-programs.ts'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
@@ -127,6 +128,52 @@ describe('TensorRT-LLM', () => {
     } finally {
       rmSync(folder, { recursive: true })
     }
+  })
+})
+
+describe('speculative decoding', () => {
+  const drafting = (server: LanguageServer, more: Configuration) => {
+    const base = servingOfLlama(server, hub)
+    return { ...base, configuration: { ...base.configuration, ...more } }
+  }
+
+  test('stands in the manifest as the server takes it, and in the script and the flags of KServe', async () => {
+    const eagle = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
+    const config = '{"method":"eagle3","model":"org/eagle","num_speculative_tokens":3}'
+    const vllm = drafting('vllm', eagle)
+    expect((await podIn('kubernetes', vllm)).container.args).toContain(`--speculative-config=${config}`)
+    expect((await podIn('kserve', vllm)).container.args).toContain(`--speculative-config=${config}`)
+    expect((await podIn('kserve', vllm, { variant: 'llm' })).container.env).toContainEqual({
+      name: 'VLLM_ADDITIONAL_ARGS',
+      value: expect.stringContaining(`--speculative-config '${config}'`),
+    })
+    const [script] = await renderSpec('vllm', { ...vllm, container: { ...vllm.container, imageNamed: false } })
+    expect(script!.text).toContain(`--speculative-config '${config}'`)
+    const { objects } = await podIn('kubernetes', drafting('tensorrt-llm', eagle))
+    expect(JSON.stringify(objects)).toContain('speculative_model_dir: \\"org/eagle\\"')
+  })
+
+  test('weights that draft and are not known have a placeholder, which is told of; their token comes from the Secret', async () => {
+    for (const speculativeModel of [undefined, 'llama-3.2-1b']) {
+      const serving = drafting('sglang', {
+        speculativeTokens: 3,
+        speculativeMethod: 'draft',
+        ...(speculativeModel && { speculativeModel }),
+      })
+      const { container, text } = await podIn('kubernetes', serving)
+      expect(container.args).toContain('--speculative-draft-model-path=REPLACE_WITH_YOUR_DRAFT_MODEL')
+      expect(text).toContain('does not start yet: put the weights that draft')
+    }
+    const named = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
+    const mounted = { ...servingOfLlama('sglang', 'pvc://weights/llama'), configuration: { ...named, gpus: 1 } }
+    const { container, text } = await podIn('kubernetes', mounted)
+    expect(text).not.toContain('does not start yet')
+    expect(JSON.stringify(container.env)).toContain('HF_TOKEN')
+  })
+
+  test('a server that has no such drafts is refused, with what it has', async () => {
+    const serving = drafting('tgi', { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' })
+    await expect(podIn('kubernetes', serving)).rejects.toThrow(/tgi has no speculativeMethod eagle3/)
   })
 })
 

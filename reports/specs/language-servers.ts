@@ -1,10 +1,18 @@
 /** Servers of language models as containers: their images, command lines, and what was tuned in the words of each. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { hubName, type LanguageServer, languagePrograms, tunedStart } from '../../trials/launchers/server-files/language-programs.ts'
+import {
+  draftsFault,
+  hubName,
+  type LanguageServer,
+  languagePrograms,
+  tunedStart,
+} from '../../trials/launchers/server-files/language-programs.ts'
+import { draftsOf, draftToFill, needsDraftModel } from '../../trials/launchers/server-files/speculative-flags.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { weightsPlace } from './model-storage.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 
 const port = 8000
 
@@ -25,6 +33,34 @@ const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
   ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
 })
+
+/**
+ * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
+ * @throws SpecError for drafts of a kind that the server does not have
+ */
+export function languageKnobs(server: LanguageServer, { configuration }: Pick<Serving, 'configuration'>): Knobs {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (drafts === undefined) return new Knobs(configuration)
+  const fault = draftsFault(server, drafts.method, draftToFill)
+  if (fault) throw new SpecError(fault.what, fault.hint)
+  return new Knobs(needsDraftModel(drafts.method) ? { ...configuration, speculativeModel: draftPlace(drafts.model) } : configuration)
+}
+
+/** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
+const draftPlace = (model = ''): string => (hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill)
+
+/** What a reader must know of its drafts. */
+export function draftNotes({ configuration }: Pick<Serving, 'configuration'>): string[] {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (drafts === undefined || !needsDraftModel(drafts.method) || draftPlace(drafts.model) !== draftToFill) return []
+  return [`does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`]
+}
+
+/** Whether it drafts with weights that it fetches from the Hub. */
+const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolean => {
+  const drafts = draftsOf(new Knobs(configuration))
+  return drafts?.model !== undefined && needsDraftModel(drafts.method) && hubName(drafts.model) !== undefined
+}
 
 /** What was tuned as vLLM's flags. */
 export const vllmFlags = (knobs: Knobs, serving: Serving) => languagePrograms.vllm.flags(knobs, heldBy(serving))
@@ -71,17 +107,23 @@ function byLink(command: (weights: string) => readonly string[], weights: string
 
 /** With what was tuned. */
 export function wholeLanguageContainer(server: LanguageServer, serving: Serving): WholeContainer {
-  const { container, configuration, modelUri, evidence } = serving
-  const knobs = new Knobs(configuration)
+  const { container, modelUri, evidence } = serving
+  const knobs = languageKnobs(server, serving)
   const { args, files } = tunedStart(server, knobs, heldBy(serving), optionsFolder)
   const hub = modelUri !== undefined && hubName(modelUri) !== undefined
-  const notes = [...(container.notes ?? []), ...unusedNote(knobs), ...nodeNotes(serving), ...(hub ? [cacheNote(evidence.measured)] : [])]
+  const notes = [
+    ...(container.notes ?? []),
+    ...unusedNote(knobs),
+    ...draftNotes(serving),
+    ...nodeNotes(serving),
+    ...(hub ? [cacheNote(evidence.measured)] : []),
+  ]
   return {
     ...container,
     args: [...(container.args ?? []), ...args],
     ...(files.length > 0 && { files: files.map(({ path, contents }) => ({ path: `${optionsFolder}/${path}`, contents })) }),
     env: { ...container.env, HF_HOME: `${cachePath}/huggingface`, ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }) },
-    ...(hub && { optionalSecretEnv: [tokenVariable] }),
+    ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
     notes,
     sharedMemory: true,
     cachePath,

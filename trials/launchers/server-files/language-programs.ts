@@ -1,5 +1,7 @@
 /** Servers of language models by stated versions: how each is started, and what is tuned in the words of each. Trials and specs read the same. */
+import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
+import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
 
 /** They fetch the Hub's models by themselves. */
 export const languageServers = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
@@ -36,6 +38,8 @@ interface LanguageProgram {
   readonly flags: (knobs: Knobs, held: HeldGpus) => Flags
   /** What has no flag: the file of it, and the flag that names that file. */
   readonly file?: { readonly name: string; readonly flag: string; readonly options: (knobs: Knobs, held: HeldGpus) => Options }
+  /** Methods of speculative decoding that it has. */
+  readonly drafts: Readonly<Partial<Record<SpeculativeMethod, unknown>>>
   /** It calls its model by the folder of the weights, or their name on the Hub, and by no other. */
   readonly namesByFolder?: true
   /** Where it counts for Prometheus, where that is not /metrics. */
@@ -100,8 +104,10 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['quantization', quantizationOf(knobs)],
         ['dtype', dtype],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.vllm, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.vllm,
   },
   sglang: {
     image: 'lmsysorg/sglang:v0.5.4',
@@ -119,8 +125,10 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['quantization', quantizationOf(knobs)],
         ['dtype', dtype],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.sglang,
   },
   tgi: {
     image: 'ghcr.io/huggingface/text-generation-inference:3.3.6',
@@ -139,8 +147,10 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         // Its dtype is one of two, and not to be said beside a quantisation.
         quantization === undefined ? ['dtype', dtype === 'float32' || dtype === 'auto' ? undefined : dtype] : ['quantize', quantization],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.tgi, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.tgi,
   },
   'tensorrt-llm': {
     image: 'nvcr.io/nvidia/tensorrt-llm/release:1.2.1',
@@ -177,9 +187,11 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
               ...(memory !== undefined && { free_gpu_memory_fraction: memory }),
             },
           }),
+          ...told(trtllmDrafts, draftsOf(knobs)),
         }
       },
     },
+    drafts: trtllmDrafts,
     namesByFolder: true,
     metricsPath: '/prometheus/metrics',
   },
@@ -196,6 +208,23 @@ export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus,
     args: [...flags(knobs, held), ...place].map(([name, value]) => `--${name}=${value}`),
     files: file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
   }
+}
+
+/** Why a server cannot draft as it was tuned, and what to do; undefined where it can. */
+export function draftsFault(
+  server: LanguageServer,
+  method: string,
+  model: string | undefined,
+): { readonly what: string; readonly hint: string } | undefined {
+  const methods = Object.keys(languagePrograms[server].drafts)
+  if (!methods.includes(method))
+    return { what: `${server} has no speculativeMethod ${method}`, hint: `use ${methods.join(' or ')}, or another server` }
+  if (needsDraftModel(method) && model === undefined)
+    return {
+      what: `speculativeMethod ${method} drafts with a model of its own`,
+      hint: 'pin it, by its name on the Hub or its folder: speculativeModel: ORG/NAME',
+    }
+  return undefined
 }
 
 /** Two levels of YAML; a text as JSON has it, which is one of its forms. */
