@@ -95,6 +95,8 @@ export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
   } else if (server === 'url') {
     doubts.push(`measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`)
   }
+  if (measured.acceptance !== undefined)
+    doubts.push(`that a draft token is accepted with probability ${measured.acceptance} is an assumption (predictor.acceptance)`)
   const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
   return { how, hold: doubts.length === 0, doubts, remarks }
 }
