@@ -40,6 +40,7 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   vllm: 'vLLM',
   sglang: 'SGLang',
   tgi: 'Text Generation Inference',
+  'tensorrt-llm': 'TensorRT-LLM',
   torchserve: 'TorchServe',
   mlserver: 'MLServer',
   ray: 'Ray Serve',
@@ -52,6 +53,7 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   vllm: 'vllm',
   sglang: 'sglang.launch_server',
   tgi: 'text-generation-launcher',
+  'tensorrt-llm': 'trtllm-serve',
   torchserve: 'torchserve',
   mlserver: 'mlserver',
   ray: 'serve',
@@ -93,6 +95,8 @@ export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
   } else if (server === 'url') {
     doubts.push(`measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`)
   }
+  if (measured.acceptance !== undefined)
+    doubts.push(`that a draft token is accepted with probability ${measured.acceptance} is an assumption (predictor.acceptance)`)
   const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
   return { how, hold: doubts.length === 0, doubts, remarks }
 }
@@ -148,6 +152,7 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
   vllm: ['openai'],
   sglang: ['openai'],
   tgi: ['openai'],
+  'tensorrt-llm': ['openai'],
 }
 
 /**

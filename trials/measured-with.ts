@@ -7,11 +7,14 @@ import { type Architecture, architectureOf, parameterCount } from './devices/arc
 import { DeviceModelError } from './devices/device-model-error.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
+import { Knobs } from './launchers/server-files/knobs.ts'
 import type { LanguageServer } from './launchers/server-files/language-programs.ts'
 import type { ServerKind } from './launchers/server-files/preset.ts'
+import { draftsOf } from './launchers/server-files/speculative-flags.ts'
 import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
 import { withVariant } from './launchers/variants.ts'
 import { llmDefaults } from './predictor/llm/serving-limits.ts'
+import { assumedAcceptance, defaultMethod, type SpeculativeMethod } from './predictor/llm/speculative-methods.ts'
 import { fourBitBytes, layerWeights } from './predictor/llm/step-model.ts'
 import { resourcesOf } from './resources.ts'
 import { withoutSecrets } from './secrets.ts'
@@ -47,6 +50,8 @@ export interface MeasuredWith {
   readonly weightsMiB?: number
   /** Of language models: the longest sequence, prompt and answer, where nothing of it was tuned and it is known. */
   readonly maxModelLen?: number
+  /** Of a modelled server with speculative decoding: probability that a draft token is accepted, as the user says it or by assumption. */
+  readonly acceptance?: number
   /** Where the weights lay on the machine that measured. */
   readonly weightsPath?: string
   /** Of trials on a cluster. */
@@ -121,6 +126,9 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
           : architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
         ...(language &&
           architecture?.kind === 'decoder' && { maxModelLen: Math.min(modelLength(template), architecture.maxSequenceLength) }),
+        ...(language &&
+          engine === 'emulated' &&
+          draftsOf(new Knobs(configuration)) && { acceptance: acceptanceFor(template, configuration) }),
         ...(weightsPath !== undefined && { weightsPath }),
         ...(image !== undefined && { image }),
       }
@@ -133,6 +141,10 @@ const asked = ({ path, healthPath, body }: UrlTemplate | CommandTemplate): Pick<
   ...(healthPath !== undefined && { healthPath }),
   ...(body !== undefined && { body }),
 })
+
+/** With which drafts were modelled. */
+const acceptanceFor = ({ acceptance }: BuiltinTemplate, { speculativeMethod = defaultMethod }: Configuration): number =>
+  acceptance ?? assumedAcceptance[speculativeMethod as SpeculativeMethod]
 
 /** As the built-in predictor takes it where it is not tuned. */
 const modelLength = ({ env }: BuiltinTemplate): number => Number(env?.MAX_MODEL_LEN ?? llmDefaults.maxModelLen)

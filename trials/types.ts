@@ -82,8 +82,10 @@ export interface Usage {
   readonly waiting?: number
   /** fullest share of the cache of keys and values, 0-1, */
   readonly cacheUse?: number
-  /** and sequences that gave their place in it up since the start. */
+  /** sequences that gave their place in it up since the start, */
   readonly preemptions?: number
+  /** and draft tokens that a step kept of each answer, on average (speculative decoding). */
+  readonly acceptedTokens?: number
   /** Seconds from start to ready; of a pod without the wait for a node. */
   readonly launchSeconds?: number
   /** Seconds that a pod had no place on a node before that; absent: it had one at once. */

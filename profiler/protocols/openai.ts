@@ -15,7 +15,7 @@ import { excerpt } from './refusals.ts'
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
 
-/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
+/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, TensorRT-LLM, Ollama, ...): chat, or completions where the path says so. */
 export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
@@ -141,7 +141,7 @@ function bodyOf(
     ...(chat ? { messages: said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) } : { prompt: text }),
     max_tokens: outputTokens,
     temperature: 0,
-    // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.
+    // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say. Others skip what they do not know.
     ...(ignoreEos && { ignore_eos: true }),
   })
   return { ...asked, inputTokens, ...(requestClass && { requestClass }) }

@@ -85,7 +85,7 @@ const table = {
   },
   openai: {
     title: 'the OpenAI protocol',
-    spokenBy: 'vLLM, TGI, SGLang, Ollama',
+    spokenBy: 'vLLM, TGI, SGLang, TensorRT-LLM, Ollama',
     readyWhen: '`/health` or `/v1/models` answers 200',
     goodAnswer: 'a stream that comes to its end, see [language models](llm.md)',
     transport: 'http',

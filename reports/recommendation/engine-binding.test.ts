@@ -39,6 +39,16 @@ test('many sequences compute; fewer do with weights of 4 bits, which are read so
   expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })?.what).toBe('compute')
 })
 
+test('drafts: how many were accepted, the probability that it comes to, and that each is computed', () => {
+  const drafting = { ...own, maxNumSeqs: 512, speculativeTokens: 4 }
+  // 0.7 + 0.7² + 0.7³ + 0.7⁴
+  expect(engineWords({ ...busy, acceptedTokens: 1.773 }, drafting)).toBe(
+    'KV cache 40 % full, 40 of 512 sequences at once, 1.8 of 4 draft tokens accepted (acceptance 0.70)',
+  )
+  expect(engineWords({ ...busy, acceptedTokens: 1.773 }, own)).not.toContain('draft')
+  expect(engineBinding({ ...busy, sequences: 100 }, drafting)?.what).toBe('compute')
+})
+
 test('nothing is said of servers that tell nothing, nor of a GPU that nobody knows', () => {
   expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
   expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()

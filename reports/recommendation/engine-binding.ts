@@ -3,6 +3,7 @@ import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
+import { acceptanceOf } from '../../trials/predictor/llm/speculation.ts'
 import { arithmeticOf } from '../../trials/predictor/llm/step-model.ts'
 import type { Usage } from '../../trials/types.ts'
 import { percent } from '../format.ts'
@@ -33,8 +34,9 @@ export function engineBinding(usage: Usage, configuration: Configuration): Engin
   return { what: computes ? 'compute' : 'bandwidth', evidence: `${evidence}, and ${why}`, full: false }
 }
 
-/** 'KV cache 97 % full, 14 preemptions, 64 of 64 sequences at once, 20 waiting'; '' where the server tells nothing. */
-export function engineWords({ sequences, waiting = 0, cacheUse, preemptions = 0 }: Usage, configuration: Configuration): string {
+/** 'KV cache 97 % full, 14 preemptions, 64 of 64 sequences at once, 20 waiting, 1.8 of 4 draft tokens accepted'; '' where the server tells nothing. */
+export function engineWords(usage: Usage, configuration: Configuration): string {
+  const { sequences, waiting = 0, cacheUse, preemptions = 0 } = usage
   if (sequences === undefined) return ''
   const most = mostSequences(configuration)
   return [
@@ -42,20 +44,33 @@ export function engineWords({ sequences, waiting = 0, cacheUse, preemptions = 0 
     ...(preemptions > 0 ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`] : []),
     `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
+    ...draftWords(usage, configuration),
   ].join(', ')
+}
+
+/** What became of drafts, and the probability that it comes to: what `predictor.acceptance` takes. */
+function draftWords({ acceptedTokens }: Usage, configuration: Configuration): string[] {
+  const drafted = draftedTokens(configuration)
+  if (acceptedTokens === undefined || !(drafted > 0)) return []
+  return [
+    `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${acceptanceOf(acceptedTokens, drafted).toFixed(2)})`,
+  ]
 }
 
 const mostSequences = (configuration: Configuration): number | undefined =>
   new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize')
 
-/** Tokens of a step that are computed in the time that its weights are read, by the GPU's own figures; what they do to caches is left out. */
-function turningPoint({ gpu: name, precision, quantization }: Configuration): number | undefined {
+const draftedTokens = (configuration: Configuration): number => new Knobs(configuration).number('speculativeTokens') ?? 0
+
+/** Sequences of a step that are computed in the time that its weights are read, by the GPU's own figures; what they do to caches is left out. */
+function turningPoint(configuration: Configuration): number | undefined {
+  const { gpu: name, precision, quantization } = configuration
   if (name === undefined || name === 'none') return undefined
   try {
     const gpu = findGpu(String(name))
     const four = quantization === 'awq' || quantization === 'gptq' || quantization === 'fp8' ? quantization : 'none'
     const { tflops, weightBytes } = arithmeticOf({ gpu, precision: precision === 'bf16' ? 'bf16' : 'fp16', quantization: four })
-    return (tflops * 1e12 * weightBytes) / (2 * gpu.bandwidthGBs * 1e9)
+    return (tflops * 1e12 * weightBytes) / (2 * gpu.bandwidthGBs * 1e9) / (1 + draftedTokens(configuration))
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined
     throw error

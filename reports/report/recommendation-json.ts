@@ -159,6 +159,10 @@ const measuredWith = z.object({
     .meta({ description: "none: nothing computed; random: drawn from a seed; own: the user's, or the server's" }),
   weightsMiB: z.number().optional(),
   maxModelLen: z.number().optional(),
+  acceptance: z
+    .number()
+    .optional()
+    .meta({ description: 'of a modelled server with speculative decoding: probability that a draft token is accepted, assumed' }),
   weightsPath: z.string().optional(),
   image: z.string().optional().meta({ description: 'of trials on a cluster' }),
   command: z.array(z.string()).optional().meta({ description: 'as the experiment says it, placeholders and all' }),

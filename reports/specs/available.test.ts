@@ -73,6 +73,7 @@ test.each([
     ['--enable-metrics', '--max-running-requests=64', '--tp-size=2', '--quantization=awq', '--dtype=bfloat16'],
   ],
   ['tgi', ['text-generation-launcher', '--model-id=org/model'], ['--max-batch-size=64', '--num-shard=2', '--quantize=awq']],
+  ['tensorrt-llm', ['trtllm-serve', 'serve', 'org/model'], ['--max_batch_size=64', '--tp_size=2']],
 ] as const)(
   '%s is whole: weights that it fetches, what was tuned in its own words, probes, shared memory',
   async (server, command, args) => {

@@ -1,10 +1,10 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { languageFlags, languageProbeSeconds, nodeNotes } from './language-servers.ts'
+import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, vllmFlags } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer } from './platform-pod.ts'
@@ -30,15 +30,16 @@ const fetchNotes = ({ modelUri }: Serving): string[] =>
 
 /** The runtime hands what it does not know on to vLLM. */
 export function huggingFaceServer(serving: Serving, port: number): PlatformServer {
-  const knobs = new Knobs(serving.configuration)
+  const knobs = languageKnobs('vllm', serving)
   const server = plainServer(serving)
   const shared = scratch(serving, { sharedMemory: true })
-  const flags = languageFlags('vllm', knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
   return {
     ...server,
     notes: [
       ...server.notes,
       ...unusedNote(knobs),
+      ...draftNotes(serving),
       ...nodeNotes(serving),
       'the runtime answers below /openai: tune verify --path /openai/v1/completions',
       ...fetchNotes(serving),
@@ -66,8 +67,8 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const { deployed, model, name, container, replicas, resources } = serving
   if (deployed.server !== 'vllm') throw new SpecError('--variant llm is for language models on vLLM', 'leave it out, or give --server vllm')
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
-  const knobs = new Knobs(serving.configuration)
-  const flags = languageFlags('vllm', knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
+  const knobs = languageKnobs('vllm', serving)
+  const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
   const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
   const vllm = {
     name: main,
@@ -102,6 +103,7 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const notes = [
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...unusedNote(knobs),
+    ...draftNotes(serving),
     ...nodeNotes(serving),
     ...fetchNotes(serving),
     ...overlayNotes(serving),

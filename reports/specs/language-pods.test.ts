@@ -1,16 +1,20 @@
 /** Pods of language models' servers, read back: what makes them start, and end, whole. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import type { Configuration } from '../../search/types.ts'
+import { type LanguageServer, languageServers } from '../../trials/launchers/server-files/language-programs.ts'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'
 import { evidence, found, llama, podOf, streamed, type Tree, whole } from './spec-samples.contract.ts'
 import { checkCompose, checkManifests } from './validate.contract.ts'
 
-const servers = ['vllm', 'sglang', 'tgi'] as const
-
 /** An 8B in 16 bits, simulated. */
-function servingOfLlama(server: (typeof servers)[number], modelUri: string | undefined, gpus = 1) {
+function servingOfLlama(server: LanguageServer, modelUri: string | undefined, gpus = 1) {
   const configuration = { maxNumSeqs: 64, gpus }
   return servingOf(
     {
@@ -36,9 +40,14 @@ async function podIn(target: 'kubernetes' | 'kserve' | 'lws', serving: ReturnTyp
   const [, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
   return { text: file!.text, object: object as unknown as Tree, objects, spec, container }
 }
-const flagOf = { vllm: '--max-model-len=4096', sglang: '--context-length=4096', tgi: '--max-total-tokens=4096' }
+const flagOf = {
+  vllm: '--max-model-len=4096',
+  sglang: '--context-length=4096',
+  tgi: '--max-total-tokens=4096',
+  'tensorrt-llm': '--max_seq_len=4096',
+}
 
-test.each(servers)(
+test.each(languageServers)(
   '%s has memory, GPUs and shared memory for its weights and cache, and the length that it was tuned with',
   async (server) => {
     for (const target of ['kubernetes', 'kserve'] as const) {
@@ -54,7 +63,7 @@ test.each(servers)(
   },
 )
 
-test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
+test.each(languageServers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
   for (const target of ['kubernetes', 'kserve'] as const) {
     const { container, spec, text } = await podIn(target, servingOfLlama(server, hub))
     expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
@@ -71,7 +80,7 @@ test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it do
   }
 })
 
-test.each(servers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
+test.each(languageServers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
   const { container, spec, object } = await podIn('kubernetes', servingOfLlama(server, hub))
   const startup = container.startupProbe as unknown as { periodSeconds: number; failureThreshold: number }
   expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
@@ -81,6 +90,91 @@ test.each(servers)('%s has the time to download and read its weights, and to end
     timeoutSeconds: server === 'sglang' ? 20 : 10,
   })
   expect(spec.terminationGracePeriodSeconds).toBe(134)
+})
+
+describe('TensorRT-LLM', () => {
+  test('reads its options from a file of the pod, and tells Prometheus elsewhere', async () => {
+    for (const target of ['kubernetes', 'kserve'] as const) {
+      const { objects, container } = await podIn(target, servingOfLlama('tensorrt-llm', hub))
+      expect(container.image).toBe('nvcr.io/nvidia/tensorrt-llm/release:1.2.1')
+      expect(container.args).toContain('--max_batch_size=64')
+      expect(container.args).toContain('--extra_llm_api_options=/etc/tuned/trtllm.yaml')
+      expect(container.volumeMounts).toContainEqual(expect.objectContaining({ mountPath: '/etc/tuned/trtllm.yaml' }))
+      const { data } = objects.find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
+      expect(Object.values(data).map((text) => parse(text))).toEqual([{ enable_chunked_prefill: true, return_perf_metrics: true }])
+    }
+    expect(languageContainer('tensorrt-llm', 'llama', hub).metrics).toEqual({ port: 8000, path: '/prometheus/metrics' })
+  })
+
+  test('is called by the name of the model where its weights lie in a folder of another', async () => {
+    const { container } = await podIn('kubernetes', servingOfLlama('tensorrt-llm', 'pvc://weights/model'))
+    const [shell, flag, script, ...words] = container.command as unknown as string[]
+    expect([shell, flag, ...words]).toEqual([
+      'sh',
+      '-c',
+      'sh',
+      '/mnt/models',
+      '/tmp/llama-3.1-8b',
+      'trtllm-serve',
+      'serve',
+      '/tmp/llama-3.1-8b',
+    ])
+    const folder = mkdtempSync(join(tmpdir(), 'tune-link-'))
+    try {
+      const link = join(folder, 'llama')
+      const said = execFileSync('sh', ['-c', script!, 'sh', folder, link, 'echo', link, '--port=1'], { encoding: 'utf8' })
+      expect(said).toBe(`${link} --port=1\n`)
+      expect(realpathSync(link)).toBe(realpathSync(folder))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+})
+
+describe('speculative decoding', () => {
+  const drafting = (server: LanguageServer, more: Configuration) => {
+    const base = servingOfLlama(server, hub)
+    return { ...base, configuration: { ...base.configuration, ...more } }
+  }
+
+  test('stands in the manifest as the server takes it, and in the script and the flags of KServe', async () => {
+    const eagle = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
+    const config = '{"method":"eagle3","model":"org/eagle","num_speculative_tokens":3}'
+    const vllm = drafting('vllm', eagle)
+    expect((await podIn('kubernetes', vllm)).container.args).toContain(`--speculative-config=${config}`)
+    expect((await podIn('kserve', vllm)).container.args).toContain(`--speculative-config=${config}`)
+    expect((await podIn('kserve', vllm, { variant: 'llm' })).container.env).toContainEqual({
+      name: 'VLLM_ADDITIONAL_ARGS',
+      value: expect.stringContaining(`--speculative-config '${config}'`),
+    })
+    const [script] = await renderSpec('vllm', { ...vllm, container: { ...vllm.container, imageNamed: false } })
+    expect(script!.text).toContain(`--speculative-config '${config}'`)
+    const { objects } = await podIn('kubernetes', drafting('tensorrt-llm', eagle))
+    expect(JSON.stringify(objects)).toContain('speculative_model_dir: \\"org/eagle\\"')
+  })
+
+  test('weights that draft and are not known have a placeholder, which is told of; their token comes from the Secret', async () => {
+    for (const speculativeModel of [undefined, 'llama-3.2-1b']) {
+      const serving = drafting('sglang', {
+        speculativeTokens: 3,
+        speculativeMethod: 'draft',
+        ...(speculativeModel && { speculativeModel }),
+      })
+      const { container, text } = await podIn('kubernetes', serving)
+      expect(container.args).toContain('--speculative-draft-model-path=REPLACE_WITH_YOUR_DRAFT_MODEL')
+      expect(text).toContain('does not start yet: put the weights that draft')
+    }
+    const named = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
+    const mounted = { ...servingOfLlama('sglang', 'pvc://weights/llama'), configuration: { ...named, gpus: 1 } }
+    const { container, text } = await podIn('kubernetes', mounted)
+    expect(text).not.toContain('does not start yet')
+    expect(JSON.stringify(container.env)).toContain('HF_TOKEN')
+  })
+
+  test('a server that has no such drafts is refused, with what it has', async () => {
+    const serving = drafting('tgi', { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' })
+    await expect(podIn('kubernetes', serving)).rejects.toThrow(/tgi has no speculativeMethod eagle3/)
+  })
 })
 
 test('more GPUs than a node has are told of, and what spreads them over several', async () => {

@@ -1,10 +1,18 @@
 /** Servers of language models as containers: their images, command lines, and what was tuned in the words of each. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { hubName, type LanguageServer, languagePrograms } from '../../trials/launchers/server-files/language-programs.ts'
+import {
+  draftsFault,
+  hubName,
+  type LanguageServer,
+  languagePrograms,
+  tunedStart,
+} from '../../trials/launchers/server-files/language-programs.ts'
+import { draftsOf, draftToFill, needsDraftModel } from '../../trials/launchers/server-files/speculative-flags.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { weightsPlace } from './model-storage.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 
 const port = 8000
 
@@ -13,19 +21,52 @@ const requestsMetrics: Readonly<Record<LanguageServer, string>> = {
   vllm: 'vllm:request_success_total',
   sglang: 'sglang:e2e_request_latency_seconds_count',
   tgi: 'tgi_request_success',
+  'tensorrt-llm': 'trtllm_request_success_total',
 }
 
 /** Seconds that an answer of `/health` may take: SGLang makes a token for it behind what is under way. */
-export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { vllm: 10, sglang: 20, tgi: 10 }
+export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { vllm: 10, sglang: 20, tgi: 10, 'tensorrt-llm': 10 }
 
-/** What was tuned as the server's flags, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
-export const languageFlags = (server: LanguageServer, knobs: Knobs, { resources: { gpu, gpuShare, gpus }, evidence }: Serving) =>
-  languagePrograms[server].flags(knobs, {
-    gpus,
-    ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
-    ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
-  })
+/** GPUs, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
+const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
+  gpus,
+  ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
+  ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
+})
 
+/**
+ * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
+ * @throws SpecError for drafts of a kind that the server does not have
+ */
+export function languageKnobs(server: LanguageServer, { configuration }: Pick<Serving, 'configuration'>): Knobs {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (drafts === undefined) return new Knobs(configuration)
+  const fault = draftsFault(server, drafts.method, draftToFill)
+  if (fault) throw new SpecError(fault.what, fault.hint)
+  return new Knobs(needsDraftModel(drafts.method) ? { ...configuration, speculativeModel: draftPlace(drafts.model) } : configuration)
+}
+
+/** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
+const draftPlace = (model = ''): string => (hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill)
+
+/** What a reader must know of its drafts. */
+export function draftNotes({ configuration }: Pick<Serving, 'configuration'>): string[] {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (drafts === undefined || !needsDraftModel(drafts.method) || draftPlace(drafts.model) !== draftToFill) return []
+  return [`does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`]
+}
+
+/** Whether it drafts with weights that it fetches from the Hub. */
+const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolean => {
+  const drafts = draftsOf(new Knobs(configuration))
+  return drafts?.model !== undefined && needsDraftModel(drafts.method) && hubName(drafts.model) !== undefined
+}
+
+/** What was tuned as vLLM's flags. */
+export const vllmFlags = (knobs: Knobs, serving: Serving) => languagePrograms.vllm.flags(knobs, heldBy(serving))
+
+/** Where the file of a server's options lies. */
+const optionsFolder = '/etc/tuned'
 /** Where it keeps what it downloads and compiles. */
 const cachePath = '/cache'
 /** As the Hub's own libraries read it. */
@@ -43,32 +84,46 @@ export const nodeNotes = ({ resources: { gpus }, deployed }: Pick<Serving, 'reso
 
 /** The container before its flags: the user names the weights, or a placeholder stands for them. */
 export function languageContainer(server: LanguageServer, model: string, modelUri: string | undefined): Container {
-  const { image, command, serves } = languagePrograms[server]
+  const { image, command, serves, namesByFolder, metricsPath } = languagePrograms[server]
   const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, server)
   const args = serves({ port, model })
   return {
     image,
-    command: command(weights),
+    command: namesByFolder && modelUri !== undefined && hubName(weights) === undefined ? byLink(command, weights, model) : command(weights),
     args,
     port,
+    ...(metricsPath !== undefined && { metrics: { port, path: metricsPath } }),
     readyPath: '/health',
     probeSeconds: languageProbeSeconds[server],
     requestsMetric: requestsMetrics[server],
   }
 }
 
+/** Its weights are found by a link of the model's name, so that it is called by that name. */
+function byLink(command: (weights: string) => readonly string[], weights: string, model: string): string[] {
+  const link = `/tmp/${model.split('/').at(-1)}`
+  return ['sh', '-c', 'ln -sfn "$1" "$2" && shift 2 && exec "$@"', 'sh', weights, link, ...command(link)]
+}
+
 /** With what was tuned. */
 export function wholeLanguageContainer(server: LanguageServer, serving: Serving): WholeContainer {
-  const { container, configuration, modelUri, evidence } = serving
-  const knobs = new Knobs(configuration)
-  const flags = languageFlags(server, knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  const { container, modelUri, evidence } = serving
+  const knobs = languageKnobs(server, serving)
+  const { args, files } = tunedStart(server, knobs, heldBy(serving), optionsFolder)
   const hub = modelUri !== undefined && hubName(modelUri) !== undefined
-  const notes = [...(container.notes ?? []), ...unusedNote(knobs), ...nodeNotes(serving), ...(hub ? [cacheNote(evidence.measured)] : [])]
+  const notes = [
+    ...(container.notes ?? []),
+    ...unusedNote(knobs),
+    ...draftNotes(serving),
+    ...nodeNotes(serving),
+    ...(hub ? [cacheNote(evidence.measured)] : []),
+  ]
   return {
     ...container,
-    args: [...(container.args ?? []), ...flags],
+    args: [...(container.args ?? []), ...args],
+    ...(files.length > 0 && { files: files.map(({ path, contents }) => ({ path: `${optionsFolder}/${path}`, contents })) }),
     env: { ...container.env, HF_HOME: `${cachePath}/huggingface`, ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }) },
-    ...(hub && { optionalSecretEnv: [tokenVariable] }),
+    ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
     notes,
     sharedMemory: true,
     cachePath,

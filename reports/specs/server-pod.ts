@@ -72,6 +72,7 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
     case 'vllm':
     case 'sglang':
     case 'tgi':
+    case 'tensorrt-llm':
       return wholeLanguageContainer(deployed.server, serving)
     default:
       return {

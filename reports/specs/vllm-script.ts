@@ -1,7 +1,7 @@
 /** vLLM: `serve.sh` with its command line. */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
-import { languageFlags } from './language-servers.ts'
+import { draftNotes, languageKnobs, vllmFlags } from './language-servers.ts'
 import { header, type SpecFile, weightsHint } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
@@ -15,14 +15,16 @@ const loadFormat = (uri = ''): readonly (readonly [string, string])[] =>
   /^(s3|gs):\/\//.test(uri) ? [['load-format', 'runai_streamer']] : []
 
 function vllmSpec(serving: Serving): SpecFile[] {
-  const knobs = new Knobs(serving.configuration)
+  const knobs = languageKnobs('vllm', serving)
   const { modelUri } = serving
   // The shell itself refuses, with the reason.
   const weights =
     modelUri === undefined
       ? `"\${MODEL:?no weights were named: set MODEL to their place. ${weightsHint}}"`
       : quotedWord(hubName(modelUri) ?? scriptPlace(modelUri))
-  const flags = [['served-model-name', serving.model] as const, ...loadFormat(modelUri), ...languageFlags('vllm', knobs, serving)]
+  const flags = [['served-model-name', serving.model] as const, ...loadFormat(modelUri), ...vllmFlags(knobs, serving)]
   const lines = [`exec vllm serve ${weights}`, ...flags.map(([name, value]) => `--${name} ${quotedWord(value)}`)]
-  return [{ name: 'serve.sh', text: `#!/bin/sh\n${header(serving, unusedNote(knobs))}${lines.join(' \\\n  ')}\n` }]
+  return [
+    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, [...unusedNote(knobs), ...draftNotes(serving)])}${lines.join(' \\\n  ')}\n` },
+  ]
 }

@@ -103,7 +103,6 @@ export const builtinCommand = (
       PORT: '0',
       ...(traits.transport === 'grpc' && { GRPC_PORT: '0' }),
       ...(traits.streams && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
-      ...(template.standsFor !== undefined && { EMULATED_SERVER: template.standsFor }),
       EXIT_WITH_PARENT: 'true',
     },
     files: [],
@@ -124,6 +123,8 @@ export const predictorEnvironment = (
   CPU_CORES: String(Math.ceil(asked.cpuCores)),
   ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * gpuShare) }),
   ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+  ...(engine === 'emulated' && template.standsFor !== undefined && { EMULATED_SERVER: template.standsFor }),
+  ...(engine === 'emulated' && template.acceptance !== undefined && { SPECULATIVE_ACCEPTANCE: String(template.acceptance) }),
 })
 
 /** Tuned values as the environment of the built-in predictor, and for what is not tuned the values that the device model assumes: what is launched is what was modelled. */

@@ -18,6 +18,7 @@ describe('who a command starts', () => {
     ['vllm serve meta-llama/Llama-3.1-8B', 'vLLM'],
     ['python -m vllm.entrypoints.openai.api_server --model m', 'vLLM'],
     ['python3 -m sglang.launch_server --model-path m', 'SGLang'],
+    ['trtllm-serve serve meta-llama/Llama-3.1-8B --tp_size 2', 'TensorRT-LLM'],
     ['mlserver start .', 'MLServer'],
     ['./llama-server -m model.gguf', 'llama-server'],
     ['bentoml serve service:svc', 'BentoML'],

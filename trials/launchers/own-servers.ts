@@ -172,6 +172,22 @@ export const ownServers = [
     ],
   },
   {
+    title: 'TensorRT-LLM',
+    programs: ['trtllm-serve'],
+    protocol: 'openai',
+    listens: hostAndPort,
+    knobs: [
+      { name: 'maxNumSeqs', args: ['--max_batch_size'], values: '16..256 x2', what: 'requests at once' },
+      { name: 'maxNumBatchedTokens', args: ['--max_num_tokens'], values: '2048..16384 x2', what: 'tokens of one step' },
+      {
+        name: 'gpuMemoryUtilization',
+        args: ['--free_gpu_memory_fraction', '--kv_cache_free_gpu_memory_fraction'],
+        values: [0.8, 0.9, 0.95],
+        what: 'share of the memory that weights leave, 0-1',
+      },
+    ],
+  },
+  {
     title: 'MLServer',
     programs: ['mlserver'],
     subcommand: 'start',

@@ -45,6 +45,8 @@ export interface BuiltinTemplate {
   readonly protocol?: BuiltinProtocol
   /** The server of language models whose values are tuned and which deploys. Default: vLLM. */
   readonly standsFor?: LanguageServer
+  /** Of a language model that is emulated or simulated: probability that a draft token is accepted (speculative decoding). Default: assumed by method. */
+  readonly acceptance?: number
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string
   /** File of the model's own dimensions, absolute, for the emulated engine. */

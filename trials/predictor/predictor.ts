@@ -28,7 +28,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const own = await ownDevices(settings)
   if (engine === 'emulated') {
     const architecture = architectureOf(settings.model, own.architectures)
-    if (architecture.kind === 'decoder') return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own.gpus)
+    if (architecture.kind === 'decoder') return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own)
   }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.

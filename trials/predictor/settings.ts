@@ -6,6 +6,7 @@ import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { type LlmEngineName, llmEngineNames } from './llm/engine-profile.ts'
 import { flashAttentions, ggufSequences, kvCacheTypes, mostGgufSequences } from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
+import { type SpeculativeMethod, speculativeMethods } from './llm/speculative-methods.ts'
 import { type KvCacheDtype, kvCacheDtypes, type Quantization, quantizations } from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
 
@@ -112,6 +113,20 @@ const table = {
     help: `language models: numbers of the cache of keys and values, ${kvCacheDtypes.join(', ')}`,
     schema: z.enum(kvCacheDtypes).default(llmDefaults.kvCacheDtype),
   },
+  SPECULATIVE_TOKENS: {
+    help: 'language models: tokens of each answer that are drafted for a step; 0: none',
+    unit: 'tokens',
+    schema: whole(0, 64).default(llmDefaults.speculativeTokens),
+  },
+  SPECULATIVE_METHOD: {
+    help: `language models: what drafts, ${speculativeMethods.join(', ')}`,
+    schema: z.enum(speculativeMethods).default(llmDefaults.speculativeMethod),
+  },
+  SPECULATIVE_MODEL: { help: 'language models: draft model of method draft, e.g. llama-3.2-1b', schema: word.optional() },
+  SPECULATIVE_ACCEPTANCE: {
+    help: 'language models: probability that a draft token is accepted, 0-1; default: assumed by method',
+    schema: real(0, 1).optional(),
+  },
   EMULATED_SERVER: {
     help: `language models: whose schedule and host are emulated, ${llmEngineNames.join(', ')}`,
     schema: z.enum(llmEngineNames).default(llmDefaults.engine),
@@ -155,6 +170,13 @@ interface LlmSettings {
   readonly precision: NonNullable<RawSettings['PRECISION']>
   readonly quantization: Quantization
   readonly kvCacheDtype: KvCacheDtype
+  readonly speculative: {
+    /** 0: none. */
+    readonly tokens: number
+    readonly method: SpeculativeMethod
+    readonly model?: string
+    readonly acceptance?: number
+  }
   /** The server that is emulated. */
   readonly engine: LlmEngineName
   readonly maxSequences: number
@@ -291,6 +313,12 @@ const named = (raw: RawSettings): Settings => ({
     precision: raw.PRECISION ?? llmDefaults.precision,
     quantization: raw.QUANTIZATION,
     kvCacheDtype: raw.KV_CACHE_DTYPE,
+    speculative: {
+      tokens: raw.SPECULATIVE_TOKENS,
+      method: raw.SPECULATIVE_METHOD,
+      model: raw.SPECULATIVE_MODEL,
+      acceptance: raw.SPECULATIVE_ACCEPTANCE,
+    },
     engine: raw.EMULATED_SERVER,
     maxSequences: raw.MAX_NUM_SEQS ?? (raw.ENGINE === 'gguf' ? ggufSequences : llmDefaults.maxNumSeqs),
     maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,

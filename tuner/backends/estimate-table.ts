@@ -6,6 +6,7 @@ import type { Configuration, Problem } from '../../search/types.ts'
 import { untried } from '../../search/untried.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
+import { acceptanceNotice } from '../experiment/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { labelOf } from '../loop/problem.ts'
 import { architecturesNamed, estimatorsOf } from './estimators.ts'
@@ -82,7 +83,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       .slice(0, 3)
       .map(({ reason }) => reason),
     complete,
-    caveat: caveatOf(experiment),
+    caveat: [...acceptanceNotice(experiment), caveatOf(experiment)].join(' '),
   }
 }
 

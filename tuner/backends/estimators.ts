@@ -6,6 +6,7 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { anchoredBy, usualServer } from '../../trials/devices/server-calibration.ts'
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
+import type { LlmModelOptions } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
@@ -30,7 +31,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
-        ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus, engine: engineOf(experiment) })
+        ? createLlmEstimator({ architecture, slo, requests, ...llmModelOf(experiment) })
         : createEstimator({ architecture, slo, ownGpus: own.gpus, anchored: anchoredServer(experiment, architecture) }),
     )
   }
@@ -38,6 +39,18 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
     configuration: withVariant(predictor, given).configuration,
   })
+}
+
+/** What the model of a language model's server goes by, beside architecture and configuration. */
+export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => {
+  const { predictor, own } = experiment
+  const acceptance = predictor.kind === 'builtin' ? predictor.acceptance : undefined
+  return {
+    ownGpus: own.gpus,
+    ownArchitectures: own.architectures,
+    engine: engineOf(experiment),
+    ...(acceptance !== undefined && { acceptance }),
+  }
 }
 
 /** The server of language models whose schedule and host are modelled. */

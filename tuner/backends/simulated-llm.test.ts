@@ -53,6 +53,7 @@ test('an estimate says what its figures stand on; a notice too', () => {
   // Wider on a GPU where it was not measured, and wider for a server of which a predecessor was.
   expect(errors[1]).toBeGreaterThan(errors[0]!)
   expect(stated('sglang').name).toBe('SGLang 0.5')
+  expect(stated('tensorrt-llm').name).toBe('TensorRT-LLM 0.14 to 1.2')
   expect(stated('tgi').errors[0]).toBeGreaterThan(errors[1]!)
 })
 

@@ -188,7 +188,15 @@ function whyNotCounted(path: string): DeviceModelError | undefined {
 }
 
 /** What the built-in predictor reads for language models alone, and for all others. */
-const languageParameters: ReadonlySet<string> = new Set(['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen', 'gpuMemoryUtilization'])
+const languageParameters: ReadonlySet<string> = new Set([
+  'maxNumSeqs',
+  'maxNumBatchedTokens',
+  'maxModelLen',
+  'gpuMemoryUtilization',
+  'speculativeTokens',
+  'speculativeMethod',
+  'speculativeModel',
+])
 const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
 
 /** Sizes of the input must be ones that the model takes. */

@@ -120,7 +120,15 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin')
-    return compact({ kind, engine: predictor.engine, server: predictor.standsFor, protocol, env: predictor.env, readyTimeout })
+    return compact({
+      kind,
+      engine: predictor.engine,
+      server: predictor.standsFor,
+      protocol,
+      acceptance: predictor.acceptance,
+      env: predictor.env,
+      readyTimeout,
+    })
   if (predictor.kind === 'imported') return { kind, from: [...predictor.from], protocol }
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {

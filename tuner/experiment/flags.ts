@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
+import { assumedAcceptance, speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { providerNames } from '../../trials/prices/providers.ts'
 import { createDraft, type Draft } from './draft.ts'
 import { type Flag, gatherFlag, namesOf } from './flag-entries.ts'
@@ -106,6 +107,12 @@ export const experimentFlags: readonly Flag[] = [
     group: where,
     path: ['devices'],
     what: `${list(deviceChoices)} (default: ${defaults.devices}: GPUs that are here, else emulated ones)`,
+  },
+  {
+    flags: '--acceptance <share>',
+    group: where,
+    path: ['predictor', 'acceptance'],
+    what: `of a modelled language model: probability that a draft token is accepted, an assumption (default: ${speculativeMethods.map((method) => `${method} ${100 * assumedAcceptance[method]}%`).join(', ')})`,
   },
   {
     flags: '--gpus <list>',

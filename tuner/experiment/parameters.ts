@@ -4,6 +4,7 @@ import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/ca
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
+import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
@@ -157,6 +158,29 @@ export const knownParameters: readonly KnownParameter[] = [
     category: 'server',
     scale: 'linear',
     names: kvCacheDtypes,
+  },
+  {
+    name: 'speculativeTokens',
+    what: 'tokens of each answer of a language model that are drafted for a step (speculative decoding); 0: none',
+    category: 'server',
+    scale: 'linear',
+    whole: true,
+    min: 0,
+    max: 64,
+  },
+  {
+    name: 'speculativeMethod',
+    what: 'what drafts them: words said before, a smaller model, or a layer trained for it (EAGLE-3)',
+    category: 'server',
+    scale: 'linear',
+    names: speculativeMethods,
+  },
+  {
+    name: 'speculativeModel',
+    what: "the model that drafts: its name on the Hub, or its folder; simulated, an architecture's name too",
+    category: 'server',
+    scale: 'linear',
+    names: [],
   },
   { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: sharings },
 ]

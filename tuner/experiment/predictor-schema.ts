@@ -3,9 +3,10 @@ import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
+import { assumedAcceptance, speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
-import { choice, duration, quantity, text } from './schema-parts.ts'
+import { choice, duration, quantity, share, text } from './schema-parts.ts'
 import { UnitError } from './units.ts'
 
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
@@ -64,7 +65,7 @@ const predictorKeys = z.strictObject({
   server: choice(serverKinds, 'a server')
     .optional()
     .describe(
-      'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
+      'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
     ),
   url: text('a URL').optional().describe('url: a server that runs already'),
   from: z
@@ -130,6 +131,11 @@ const predictorKeys = z.strictObject({
       'command: sets values on the server while it runs, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; of those that stand nowhere else another value starts no other server',
     ),
   cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
+  acceptance: share
+    .optional()
+    .describe(
+      `builtin: of a language model that is simulated or emulated with speculative decoding, probability that a draft token is accepted; an assumption, default ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
+    ),
   readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
 })
 type PredictorEntry = z.output<typeof predictorKeys>

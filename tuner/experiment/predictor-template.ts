@@ -24,7 +24,7 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, readyTimeout } =
+  const { server, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, acceptance, readyTimeout } =
     entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
@@ -34,8 +34,19 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
       report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
+    if (acceptance !== undefined && (built === 'gguf' || !protocolTable[asked].streams))
+      report(['predictor', 'acceptance'], 'acceptance means nothing but of a language model that is modelled', 'leave it out')
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
-    return { kind, model: model.name, engine: built, protocol: asked, ...standsFor, env, readyTimeoutS }
+    return {
+      kind,
+      model: model.name,
+      engine: built,
+      protocol: asked,
+      ...standsFor,
+      ...(acceptance !== undefined && { acceptance }),
+      env,
+      readyTimeoutS,
+    }
   }
   const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol(server))
   if (protocolTable[asked].needsPath && path === undefined)
@@ -84,7 +95,7 @@ function checkRequest({ entries, report }: Context): void {
 const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'contentType', 'form', 'headers', 'readyTimeout']
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
-  builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
+  builtin: ['kind', 'engine', 'protocol', 'acceptance', 'env', 'readyTimeout'],
   command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'reconfigure', 'cwd'],
   imported: ['kind', 'protocol'],
   url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],

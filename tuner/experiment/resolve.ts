@@ -33,6 +33,7 @@ import { outputTargets } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { asksForGpu, builtinFor, languageModelOf, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
+import { checkSpeculation } from './speculation-settings.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
 import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './variant-settings.ts'
@@ -86,7 +87,7 @@ export function resolveExperiment(
   checkGpus(context, space, devicesUsed, prices.book)
   const divided = checkDivision(context, serving, space)
   checkArchitecture(context, model, predictor, devicesUsed, space)
-  checkSequences(context, predictor, space)
+  for (const check of [checkSequences, checkSpeculation]) check(context, predictor, space)
   checkTemplate(context, serving, space, ownPod)
   if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')

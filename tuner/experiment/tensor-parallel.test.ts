@@ -49,6 +49,9 @@ test('started for real it takes weights by their folder or their name on the Hub
     server: { kind: 'vllm', modelPath: 'meta-llama/Llama-3.1-8B' },
   })
   expect(experiment.space.parameters.map(({ name }) => name)).toEqual(['cpuCores', 'maxNumSeqs', 'maxNumBatchedTokens'])
+  expect(load({ ...started, server: 'tensorrt-llm' }).predictor).toMatchObject({
+    command: ['trtllm-serve', 'serve', 'meta-llama/Llama-3.1-8B'],
+  })
   expect(problemLines(() => load({ ...started, model: 'llama-3.1-8b' }))).toEqual([
     expect.stringContaining('vllm needs the weights of llama-3.1-8b'),
   ])

@@ -13,6 +13,7 @@ import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engi
 import type { Provenance } from '../../trials/types.ts'
 import { anchoredServer, architecturesNamed, engineOf, hasServerPrior } from '../backends/estimators.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
+import { acceptanceNotice } from '../experiment/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /** Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
@@ -104,5 +105,5 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
   // A configuration without a GPU is measured for real even here: its spec says so itself.
   const [gpu] = gpus
   const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
-  return [banner, ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
+  return [banner, ...acceptanceNotice(experiment), ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
 }

@@ -25,6 +25,8 @@ export interface DeviceReading {
   readonly cacheUse?: number
   /** Sequences that gave up their place in it since the first reading. */
   readonly preemptions?: number
+  /** Draft tokens that a step kept of each answer, on average since the first reading (speculative decoding). */
+  readonly acceptedTokens?: number
 }
 
 /** Reads once. Rejects when it cannot be read just now. */
@@ -103,8 +105,10 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
     last = now
     const seconds = now.readySeconds - before.readySeconds
     const batches = now.batches - since.batches
+    const draftings = now.draftings - since.draftings
     return {
       realisedBatch: batches > 0 ? (now.items - since.items) / batches : undefined,
+      acceptedTokens: draftings > 0 ? (now.accepted - since.accepted) / draftings : undefined,
       ...(hasGpu && {
         memoryMiB: now.memoryMiB,
         utilization: seconds > 0 ? Math.min(1, (now.busySeconds - before.busySeconds) / seconds / now.devices) : undefined,
@@ -126,6 +130,9 @@ interface Metrics {
   readonly readySeconds: number
   readonly devices: number
   readonly memoryMiB: number
+  /** Of a language model: draft tokens that were kept, and how often an answer had some drafted. */
+  readonly accepted: number
+  readonly draftings: number
 }
 
 /** Sums over labels of the counters and gauges of `trials/predictor/metrics.ts`. */
@@ -139,5 +146,7 @@ export const readMetrics = (text: string): Metrics => {
     readySeconds: sum('predictor_ready_seconds'),
     devices: sum('predictor_devices') || 1,
     memoryMiB: sum('predictor_device_memory_bytes') / 2 ** 20,
+    accepted: sum('predictor_accepted_draft_tokens_total'),
+    draftings: sum('predictor_draftings_total'),
   }
 }

@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { engineProbe, engineReading } from './engine-probe.ts'
+import { type LanguageServer, languageServers } from '../server-files/language-programs.ts'
+import { engineProbe, engineReading, tellsEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */
 const pages = {
@@ -18,6 +19,13 @@ vllm:kv_cache_usage_perc{engine="0",model_name="llama-3.1-8b"} 0.97
 # HELP vllm:num_preemptions_total Cumulative number of preemption from the engine.
 # TYPE vllm:num_preemptions_total counter
 vllm:num_preemptions_total{engine="0",model_name="llama-3.1-8b"} 14.0
+# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="llama-3.1-8b"} 1000.0
+# TYPE vllm:spec_decode_num_draft_tokens_total counter
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="llama-3.1-8b"} 4000.0
+# TYPE vllm:spec_decode_num_accepted_tokens_total counter
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="llama-3.1-8b"} 1500.0
 # TYPE vllm:num_preemptions_created gauge
 vllm:num_preemptions_created{engine="0",model_name="llama-3.1-8b"} 1.7e+09
 `,
@@ -30,6 +38,9 @@ sglang:num_queue_reqs{engine_type="unified",model_name="llama",pp_rank="0",tp_ra
 # HELP sglang:token_usage The token usage
 # TYPE sglang:token_usage gauge
 sglang:token_usage{model_name="llama",tp_rank="0"} 0.28
+# HELP sglang:spec_accept_length The average acceptance length of speculative decoding
+# TYPE sglang:spec_accept_length gauge
+sglang:spec_accept_length{model_name="llama",tp_rank="0"} 2.9
 `,
   tgi: `# TYPE tgi_batch_current_size gauge
 tgi_batch_current_size 12
@@ -41,25 +52,52 @@ tgi_batch_current_max_tokens 16384
 } as const
 
 test('each server says what runs, what waits, and what it knows of its cache', () => {
-  expect(engineReading(pages.vllm, 'vllm')).toEqual({ sequences: 64, waiting: 20, cacheUse: 0.97, preemptions: 14 })
+  expect(engineReading(pages.vllm, 'vllm')).toEqual({
+    sequences: 64,
+    waiting: 20,
+    cacheUse: 0.97,
+    preemptions: 14,
+    accepted: 1500,
+    draftings: 1000,
+  })
   // Ranks that split one model tell the same sequences.
-  expect(engineReading(pages.sglang, 'sglang')).toEqual({ sequences: 48, waiting: 7, cacheUse: 0.28 })
+  expect(engineReading(pages.sglang, 'sglang')).toEqual({ sequences: 48, waiting: 7, cacheUse: 0.28, stepTokens: 2.9 })
   expect(engineReading(pages.tgi, 'tgi')).toEqual({ sequences: 12, waiting: 3 })
   expect(engineReading(pages.vllm.replaceAll('kv_cache', 'gpu_cache'), 'vllm').cacheUse).toBe(0.97)
   expect(engineReading('<html>', 'vllm')).toEqual({})
 })
 
-test('preemptions are those since the first look; a server that answers nothing is a look less', async () => {
-  const answers = [pages.vllm, pages.vllm.replace('} 14.0', '} 31.0')]
-  const server = createServer((_, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const probe = engineProbe(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, 'vllm')
+/** A server that answers with one page after the other, and then no more. */
+async function probed(server: LanguageServer, answers: string[]) {
+  const pagesServer = createServer((_, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
+  await once(pagesServer, 'listening')
+  const probe = engineProbe(`http://127.0.0.1:${(pagesServer.address() as AddressInfo).port}`, server)
+  const readings = []
   try {
-    expect(await probe()).toMatchObject({ preemptions: 0, sequences: 64 })
-    expect(await probe()).toMatchObject({ preemptions: 17 })
+    while (answers.length > 0) readings.push(await probe())
   } finally {
-    server.close()
-    server.closeAllConnections()
+    pagesServer.close()
+    pagesServer.closeAllConnections()
   }
+  return { readings, probe }
+}
+
+test('preemptions are those since the first look; a server that answers nothing is a look less', async () => {
+  const { readings, probe } = await probed('vllm', [pages.vllm, pages.vllm.replace('} 14.0', '} 31.0')])
+  expect(readings).toMatchObject([{ preemptions: 0, sequences: 64 }, { preemptions: 17 }])
   await expect(probe()).rejects.toThrow()
+})
+
+test('draft tokens that a step kept: by counts since the first look, or by what a step makes of an answer', async () => {
+  const later = pages.vllm.replace('} 1000.0', '} 3000.0').replace('} 1500.0', '} 5100.0')
+  const { readings } = await probed('vllm', [pages.vllm, later])
+  expect(readings.map(({ acceptedTokens }) => acceptedTokens)).toEqual([undefined, 1.8])
+  const [sglang] = (await probed('sglang', [pages.sglang])).readings
+  expect(sglang!.acceptedTokens).toBeCloseTo(1.9)
+  // Without drafts it says nought.
+  expect((await probed('sglang', [pages.sglang.replace('2.9', '0.0')])).readings[0]!.acceptedTokens).toBeUndefined()
+})
+
+test('who tells nothing is not asked', () => {
+  expect(languageServers.filter(tellsEngine)).toEqual(['vllm', 'sglang', 'tgi'])
 })

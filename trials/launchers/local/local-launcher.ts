@@ -22,7 +22,7 @@ import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
 import { heldProbe, metricsProbe, raplProbe } from './device-probes.ts'
-import { engineProbe } from './engine-probe.ts'
+import { engineProbe, tellsEngine } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
@@ -124,7 +124,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const engine = options.template.kind === 'command' ? options.template.server?.kind : undefined
   const probes = [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
-    ...(engine !== undefined && isLanguageServer(engine) ? [engineProbe(httpUrl, engine)] : []),
+    ...(engine !== undefined && isLanguageServer(engine) && tellsEngine(engine) ? [engineProbe(httpUrl, engine)] : []),
     ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
     // Beside an emulated GPU the processors' energy would be taken for the whole.
     ...(provenance === 'emulated' ? [] : [raplProbe()]),

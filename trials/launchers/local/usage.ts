@@ -50,6 +50,7 @@ export const sampleUsage = (members: () => readonly ProcessStat[], probes: reado
         waiting: greatest(numbers(readings.map((reading) => reading.waiting))),
         cacheUse: greatest(numbers(readings.map((reading) => reading.cacheUse))),
         preemptions: numbers(readings.map((reading) => reading.preemptions)).at(-1),
+        acceptedTokens: numbers(readings.map((reading) => reading.acceptedTokens)).at(-1),
         launchSeconds,
       }
     },

@@ -1,8 +1,10 @@
 /** Servers of language models by stated versions: how each is started, and what is tuned in the words of each. Trials and specs read the same. */
+import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
+import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
 
 /** They fetch the Hub's models by themselves. */
-export const languageServers = ['vllm', 'sglang', 'tgi'] as const
+export const languageServers = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LanguageServer = (typeof languageServers)[number]
 export const isLanguageServer = (name: string): name is LanguageServer => (languageServers as readonly string[]).includes(name)
 
@@ -10,6 +12,9 @@ export const isLanguageServer = (name: string): name is LanguageServer => (langu
 export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
 type Flags = readonly (readonly [string, string])[]
+type Setting = number | string | boolean
+/** What a server reads in a file alone: names and values, or groups of them. */
+type Options = Readonly<Record<string, Setting | Readonly<Record<string, Setting>>>>
 
 /** GPUs that a server is given, and what holds where nothing of it was tuned. */
 interface HeldGpus {
@@ -31,28 +36,47 @@ interface LanguageProgram {
   readonly serves: (place: { readonly host?: string; readonly port: number | string; readonly model: string }) => readonly string[]
   /** What was tuned as its flags, without those that say what is served and where. */
   readonly flags: (knobs: Knobs, held: HeldGpus) => Flags
+  /** What has no flag: the file of it, and the flag that names that file. */
+  readonly file?: { readonly name: string; readonly flag: string; readonly options: (knobs: Knobs, held: HeldGpus) => Options }
+  /** Methods of speculative decoding that it has. */
+  readonly drafts: Readonly<Partial<Record<SpeculativeMethod, unknown>>>
+  /** It calls its model by the folder of the weights, or their name on the Hub, and by no other. */
+  readonly namesByFolder?: true
+  /** Where it counts for Prometheus, where that is not /metrics. */
+  readonly metricsPath?: string
 }
 
 /** What servers call the tokens of prompt and answer together. */
-export const sequenceNames = ['maxModelLen', 'contextLength', 'maxTotalTokens', 'sequenceLength'] as const
+export const sequenceNames = ['maxModelLen', 'contextLength', 'maxTotalTokens', 'maxSeqLen', 'sequenceLength'] as const
 
 /** Tokens of prompt and answer together; undefined where that was not tuned. */
 export const longestSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
 /** What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence, GPUs, types. */
 function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
-  const quantization = knobs.value('quantization', 'quantize')
   const cache = knobs.value('kvCacheDtype')
   return {
     sequences: knobs.number('maxNumSeqs', 'maxRunningRequests', 'batchSize', 'maxBatchSize'),
-    tokens: knobs.number('maxNumBatchedTokens', 'chunkedPrefillSize', 'maxBatchPrefillTokens'),
-    memory: knobs.number('gpuMemoryUtilization', 'memFractionStatic', 'cudaMemoryFraction') ?? share,
+    tokens: knobs.number('maxNumBatchedTokens', 'chunkedPrefillSize', 'maxBatchPrefillTokens', 'maxNumTokens'),
+    memory:
+      knobs.number(
+        'gpuMemoryUtilization',
+        'memFractionStatic',
+        'cudaMemoryFraction',
+        'freeGpuMemoryFraction',
+        'kvCacheFreeGpuMemoryFraction',
+      ) ?? share,
     length: longestSequence(knobs) ?? length,
     gpus: knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (gpus > 1 ? gpus : undefined),
-    quantization: quantization === undefined || quantization === 'none' ? undefined : String(quantization),
     dtype: dtypeOf(knobs.value('dtype', 'precision')),
     cache: cache === undefined || cache === 'auto' ? undefined : String(cache),
   }
+}
+
+/** Of what the server makes of 16-bit weights as it loads, or is told that they are. */
+function quantizationOf(knobs: Knobs): string | undefined {
+  const quantization = knobs.value('quantization', 'quantize')
+  return quantization === undefined || quantization === 'none' ? undefined : String(quantization)
 }
 
 const given = (flags: readonly (readonly [string, number | string | undefined])[]): Flags =>
@@ -70,18 +94,20 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
       `--served-model-name=${model}`,
     ],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, quantization, dtype, cache } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
       return given([
         ['max-num-seqs', sequences],
         ['max-num-batched-tokens', tokens],
         ['gpu-memory-utilization', memory],
         ['max-model-len', length],
         ['tensor-parallel-size', gpus],
-        ['quantization', quantization],
+        ['quantization', quantizationOf(knobs)],
         ['dtype', dtype],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.vllm, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.vllm,
   },
   sglang: {
     image: 'lmsysorg/sglang:v0.5.4',
@@ -89,18 +115,20 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
     command: (weights) => ['python3', '-m', 'sglang.launch_server', `--model-path=${weights}`],
     serves: ({ host = '0.0.0.0', port, model }) => [`--host=${host}`, `--port=${port}`, `--served-model-name=${model}`, '--enable-metrics'],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, quantization, dtype, cache } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
       return given([
         ['max-running-requests', sequences],
         ['chunked-prefill-size', tokens],
         ['mem-fraction-static', memory],
         ['context-length', length],
         ['tp-size', gpus],
-        ['quantization', quantization],
+        ['quantization', quantizationOf(knobs)],
         ['dtype', dtype],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.sglang,
   },
   tgi: {
     image: 'ghcr.io/huggingface/text-generation-inference:3.3.6',
@@ -108,7 +136,8 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
     command: (weights) => ['text-generation-launcher', `--model-id=${weights}`],
     serves: ({ host = '0.0.0.0', port, model }) => [`--hostname=${host}`, `--port=${port}`, `--served-model-name=${model}`],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, quantization, dtype, cache } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
+      const quantization = quantizationOf(knobs)
       return given([
         ['max-batch-size', sequences],
         ['max-batch-prefill-tokens', tokens],
@@ -118,10 +147,96 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         // Its dtype is one of two, and not to be said beside a quantisation.
         quantization === undefined ? ['dtype', dtype === 'float32' || dtype === 'auto' ? undefined : dtype] : ['quantize', quantization],
         ['kv-cache-dtype', cache],
+        ...(told(draftFlags.tgi, draftsOf(knobs)) ?? []),
       ])
     },
+    drafts: draftFlags.tgi,
+  },
+  'tensorrt-llm': {
+    image: 'nvcr.io/nvidia/tensorrt-llm/release:1.2.1',
+    install: 'pip install tensorrt_llm==1.2.1 (it needs CUDA 13 and OpenMPI), or run tune in its image',
+    command: (weights) => ['trtllm-serve', 'serve', weights],
+    // It answers to any name.
+    serves: ({ host = '0.0.0.0', port }) => [`--host=${host}`, `--port=${port}`],
+    // Weights are quantised before: their files say how.
+    flags: (knobs, held) => {
+      const { sequences, tokens, memory, length, gpus } = tuned(knobs, held)
+      return given([
+        ['max_batch_size', sequences],
+        ['max_num_tokens', tokens],
+        ['kv_cache_free_gpu_memory_fraction', memory],
+        ['max_seq_len', length],
+        ['tp_size', gpus],
+      ])
+    },
+    file: {
+      name: 'trtllm.yaml',
+      flag: 'extra_llm_api_options',
+      options: (knobs, held) => {
+        const { memory, dtype, cache } = tuned(knobs, held)
+        return {
+          // Without it a prompt of more tokens than a step has is refused.
+          enable_chunked_prefill: true,
+          // Without it nothing is counted for Prometheus.
+          return_perf_metrics: true,
+          ...(dtype !== undefined && { dtype }),
+          ...(cache !== undefined && {
+            kv_cache_config: {
+              dtype: cache === 'fp8_e4m3' ? 'fp8' : cache,
+              // In some versions a group of the file takes the place of all that flags say of it.
+              ...(memory !== undefined && { free_gpu_memory_fraction: memory }),
+            },
+          }),
+          ...told(trtllmDrafts, draftsOf(knobs)),
+        }
+      },
+    },
+    drafts: trtllmDrafts,
+    namesByFolder: true,
+    metricsPath: '/prometheus/metrics',
   },
 }
+
+/**
+ * What was tuned as a server takes it: its arguments, and the file that it reads, if any, below a folder.
+ * @param folder where the file will lie
+ */
+export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus, folder: string) {
+  const { flags, file } = languagePrograms[server]
+  const place = file === undefined ? [] : [[file.flag, `${folder}/${file.name}`] as const]
+  return {
+    args: [...flags(knobs, held), ...place].map(([name, value]) => `--${name}=${value}`),
+    files: file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
+  }
+}
+
+/** Why a server cannot draft as it was tuned, and what to do; undefined where it can. */
+export function draftsFault(
+  server: LanguageServer,
+  method: string,
+  model: string | undefined,
+): { readonly what: string; readonly hint: string } | undefined {
+  const methods = Object.keys(languagePrograms[server].drafts)
+  if (!methods.includes(method))
+    return { what: `${server} has no speculativeMethod ${method}`, hint: `use ${methods.join(' or ')}, or another server` }
+  if (needsDraftModel(method) && model === undefined)
+    return {
+      what: `speculativeMethod ${method} drafts with a model of its own`,
+      hint: 'pin it, by its name on the Hub or its folder: speculativeModel: ORG/NAME',
+    }
+  return undefined
+}
+
+/** Two levels of YAML; a text as JSON has it, which is one of its forms. */
+const yamlOf = (options: Options): string =>
+  Object.entries(options)
+    .map(([name, value]) => {
+      if (typeof value !== 'object') return `${name}: ${JSON.stringify(value)}\n`
+      return `${name}:\n${Object.entries(value)
+        .map(([inner, each]) => `  ${inner}: ${JSON.stringify(each)}\n`)
+        .join('')}`
+    })
+    .join('')
 
 function dtypeOf(precision: number | string | undefined): string | undefined {
   return precision === undefined ? undefined : ({ fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' }[String(precision)] ?? 'auto')

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import type { Configuration } from '../../../search/types.ts'
 import { fillCommand, templateProblems } from '../fill.ts'
 import type { CommandTemplate } from '../template.ts'
-import { serverCommand, takenBy } from './preset.ts'
+import { draftsFault, type LanguageServer } from './language-programs.ts'
+import { type ServerKind, serverCommand, takenBy } from './preset.ts'
 
 const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
-const template = (kind: 'tfserving' | 'triton' | 'vllm' | 'sglang' | 'tgi', more: Partial<CommandTemplate> = {}): CommandTemplate => ({
+const template = (kind: ServerKind, more: Partial<CommandTemplate> = {}): CommandTemplate => ({
   kind: 'command',
   model: 'half',
   command: ['server'],
@@ -94,9 +97,12 @@ test('Triton is started on the repository around the model, open to model contro
 describe('servers of language models get what was tuned in words of their own', () => {
   const tuned = { gpus: 2, maxNumSeqs: 64, maxNumBatchedTokens: 2048, kvCacheDtype: 'fp8' }
   const parameters = [server('maxNumSeqs'), server('maxNumBatchedTokens'), env('kvCacheDtype')]
-  const started = (kind: 'vllm' | 'sglang' | 'tgi') => {
+  const filledOf = (kind: LanguageServer, configuration: Configuration = tuned) => {
     const weights = serverCommand(kind, 'org/half')
-    const filled = fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, tuned, values)
+    return fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, configuration, values)
+  }
+  const started = (kind: LanguageServer) => {
+    const filled = filledOf(kind)
     expect([filled.env, filled.files]).toEqual([{}, []])
     return filled.argv.join(' ')
   }
@@ -113,6 +119,80 @@ describe('servers of language models get what was tuned in words of their own', 
     expect(started('tgi')).toBe(
       'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8',
     ))
+  test('TensorRT-LLM 1.2: what has no flag stands in its file of options', () => {
+    const { argv, env: environment, files } = filledOf('tensorrt-llm', { ...tuned, gpuMemoryUtilization: 0.85, precision: 'bf16' })
+    expect(argv.join(' ')).toBe(
+      'trtllm-serve serve org/half --host=127.0.0.1 --port=8501 --max_batch_size=64 --max_num_tokens=2048 --kv_cache_free_gpu_memory_fraction=0.85 --tp_size=2 --extra_llm_api_options=/runs/1/trtllm.yaml',
+    )
+    expect(environment).toEqual({})
+    expect(files.map(({ path, contents }) => [path, parse(contents)])).toEqual([
+      [
+        'trtllm.yaml',
+        {
+          enable_chunked_prefill: true,
+          return_perf_metrics: true,
+          dtype: 'bfloat16',
+          kv_cache_config: { dtype: 'fp8', free_gpu_memory_fraction: 0.85 },
+        },
+      ],
+    ])
+  })
+  test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
+    expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual(['kvCacheDtype', 'maxSeqLen'])
+  })
+})
+
+describe('speculative decoding in the words of each server', () => {
+  const drafting = (method: string) => ({ speculativeTokens: 3, speculativeMethod: method, speculativeModel: 'org/draft' })
+  const saidBy = (kind: LanguageServer, configuration: Configuration) => {
+    const command = serverCommand(kind, 'org/half')
+    const filled = fillCommand(template(kind, { command, server: { kind, modelPath: 'org/half' } }), [], configuration, values)
+    const options = Object.fromEntries(filled.files.flatMap(({ contents }) => Object.entries(parse(contents) as object)))
+    return { words: filled.argv.filter((word) => word.startsWith('--spec')), options }
+  }
+
+  test.each<[LanguageServer, string, readonly string[]]>([
+    ['vllm', 'ngram', ['--speculative-config={"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}']],
+    ['vllm', 'eagle3', ['--speculative-config={"method":"eagle3","model":"org/draft","num_speculative_tokens":3}']],
+    ['sglang', 'ngram', ['--speculative-algorithm=NGRAM', '--speculative-num-draft-tokens=4']],
+    [
+      'sglang',
+      'eagle3',
+      [
+        '--speculative-algorithm=EAGLE3',
+        '--speculative-draft-model-path=org/draft',
+        '--speculative-num-steps=3',
+        '--speculative-eagle-topk=1',
+        '--speculative-num-draft-tokens=4',
+      ],
+    ],
+    ['tgi', 'ngram', ['--speculate=3']],
+  ])('%s: %s', (kind, method, flags) => {
+    expect(saidBy(kind, drafting(method)).words).toEqual(flags)
+    expect(saidBy(kind, { ...drafting(method), speculativeTokens: 0 }).words).toEqual([])
+  })
+
+  test('SGLang: a draft model', () => expect(saidBy('sglang', drafting('draft')).words[0]).toBe('--speculative-algorithm=STANDALONE'))
+
+  test.each([
+    ['ngram', { decoding_type: 'NGram', max_draft_len: 3, max_matching_ngram_size: 4 }, true],
+    ['draft', { decoding_type: 'DraftTarget', max_draft_len: 3, speculative_model_dir: 'org/draft' }, true],
+    ['eagle3', { decoding_type: 'Eagle', max_draft_len: 3, speculative_model_dir: 'org/draft' }, undefined],
+  ] as const)("TensorRT-LLM's file: %s", (method, config, waits) => {
+    const { options } = saidBy('tensorrt-llm', drafting(method))
+    expect(options).toMatchObject({ speculative_config: config })
+    expect((options as { disable_overlap_scheduler?: boolean }).disable_overlap_scheduler).toBe(waits)
+    expect(saidBy('tensorrt-llm', { speculativeTokens: 0 }).options).not.toHaveProperty('speculative_config')
+  })
+
+  test('a method that a server does not have, and a draft model that is not named', () => {
+    expect(draftsFault('vllm', 'ngram', undefined)).toBeUndefined()
+    expect(draftsFault('vllm', 'draft', 'org/draft')).toEqual({
+      what: 'vllm has no speculativeMethod draft',
+      hint: 'use ngram or eagle3, or another server',
+    })
+    expect(draftsFault('sglang', 'draft', undefined)?.what).toMatch(/with a model of its own/)
+  })
 })
 
 test('what the server does not take must reach it otherwise', () => {

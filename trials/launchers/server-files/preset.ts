@@ -2,7 +2,7 @@
 import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { Knobs } from './knobs.ts'
-import { isLanguageServer, languagePrograms, languageServers } from './language-programs.ts'
+import { isLanguageServer, languagePrograms, languageServers, tunedStart } from './language-programs.ts'
 import { batchingFile, tfservingTuning } from './tfserving-files.ts'
 import { tritonTuning } from './triton-files.ts'
 
@@ -64,10 +64,9 @@ export function serverTuning(
   const { gpuMemoryFraction: fraction } = place
   const partly = fraction > 0 && fraction < 1
   if (isLanguageServer(kind)) {
-    const { serves, flags } = languagePrograms[kind]
     const held = { gpus: Number(configuration.gpus ?? 1), ...(partly && { share: fraction }) }
-    const given = flags(knobs, held).map(([name, value]) => `--${name}=${value}`)
-    return { args: [...serves(place), ...given], files: [], taken: knobs.used }
+    const { args, files } = tunedStart(kind, knobs, held, place.dir)
+    return { args: [...languagePrograms[kind].serves(place), ...args], files, taken: knobs.used }
   }
   if (kind === 'triton') {
     tritonTuning(knobs, false)

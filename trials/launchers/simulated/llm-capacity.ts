@@ -1,13 +1,14 @@
 /**
  * Capacity of a language model's server under an SLO in closed form: what the simulation would find, in microseconds. Steady state of continuous
  * batching: with rate λ, prompts of P tokens and answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences decode
- * at once (Little's law) with T the time per output token.
+ * at once (Little's law) with T the time per output token. With drafts a step verifies γ + 1 tokens of each answer and keeps some of them on average.
  */
 
 import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
 import { countedMs } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 
@@ -89,60 +90,78 @@ interface LlmQueueing {
   readonly load: LlmLoad
 }
 
+/** What a step does to each answer: tokens that it computes, those that it keeps on average, and how far an answer's mean is from that. */
+function stepOf({ limits: { speculation } }: LlmQueueing['server'], meanOutput: number) {
+  if (speculation === undefined) return { drafts: 0, kept: 1, spread: 0 }
+  const [mean, variance] = [meanTokens(speculation), tokensVariance(speculation)]
+  // The last step of an answer keeps more than it lacks: of a renewal that overshoots, E[k (k − 1)] / 2 E[k] tokens.
+  const overshoot = (variance + mean ** 2 - mean) / (2 * mean)
+  // Steps of an answer of n tokens: a renewal process, of variance n σ² / μ³.
+  return { drafts: speculation.tokens, kept: mean / (1 + overshoot / meanOutput), spread: Math.sqrt(variance / (mean * meanOutput)) }
+}
+
 /** The steady state at a rate; undefined beyond saturation. */
-function steady({ server: { limits, stepMs, frontMs }, load }: LlmQueueing, rateRps: number) {
+function steady({ server, load }: LlmQueueing, rateRps: number) {
+  const { limits, stepMs, frontMs } = server
   const perMs = rateRps / 1000
   const { meanPrompt, meanOutput, meanHeld, meanReserved } = load
   const { promptsApart, reserves, maxSequences, cacheTokens, maxBatchedTokens } = limits
   const places = Math.min(maxSequences, cacheTokens / (reserves ? meanReserved : meanHeld))
-  const decoding = (n: number) => ({ decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld })
+  const { drafts, kept, spread } = stepOf(server, meanOutput)
+  const decoding = (n: number) => {
+    const decodes = Math.max(1, Math.round(n))
+    return { decodes, decodeContext: Math.max(1, n) * meanHeld, drafts: decodes * drafts }
+  }
   const decodeMs = (n: number) => stepMs({ prefillTokens: 0, ...decoding(n) })
   // What so many prompts add together, in steps of their own or in those of what decodes meanwhile.
   const promptsMs = (tokens: number, n: number, prompts: number) => {
-    const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n))
+    const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n * (1 + drafts)))
     const pieces = Math.max(1, Math.ceil(tokens / room))
     const work = { prefillTokens: tokens / pieces, prompts: Math.max(1, prompts / pieces) }
     if (promptsApart) return pieces * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(n) })
     return pieces * (stepMs({ ...work, ...decoding(n) }) - decodeMs(n))
   }
-  // Prompts that come to be computed together: those of the time between tokens, or those that are waited for.
+  // Prompts that come to be computed together: those of the time between steps, or those that are waited for.
   const gathered = (n: number, tokenMs: number) => {
-    const came = perMs * tokenMs
+    const came = perMs * tokenMs * kept
     return Math.max(
       1,
       promptsApart ? Math.min(Math.max(came, promptsApart.waitingShare * n), came * Math.max(1, promptsApart.decodingSteps)) : came,
     )
   }
   if (perMs * frontMs >= 1) return undefined
-  let n = Math.min(places, perMs * meanOutput * decodeMs(1))
-  let [tokenMs, share, together] = [decodeMs(n), 0, 1]
+  let n = Math.min(places, (perMs * meanOutput * decodeMs(1)) / kept)
+  let [tokenMs, share, together] = [decodeMs(n) / kept, 0, 1]
   for (let i = 0; i < 40; i++) {
     together = gathered(n, tokenMs)
     share = (perMs * promptsMs(together * meanPrompt, n, together)) / together
     if (share >= 1) return undefined
-    tokenMs = decodeMs(n) / (1 - share)
+    tokenMs = decodeMs(n) / kept / (1 - share)
     const next = perMs * meanOutput * tokenMs
     if (next > 4 * places) return undefined
     n += 0.5 * (next - n)
   }
   // A step carries the prompts that came during it beside its decodes.
-  if (n >= places || (!promptsApart && perMs * meanPrompt * tokenMs + n >= maxBatchedTokens)) return undefined
-  return { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs }
+  if (n >= places || (!promptsApart && perMs * meanPrompt * tokenMs * kept + n * (1 + drafts) >= maxBatchedTokens)) return undefined
+  return { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs, kept, spread }
 }
 
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
 function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Record<LatencyMetric, number> | undefined {
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
-  const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs } = state
+  const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs, kept } = state
   const { prompts, outputs } = of
   const { meanOutput, meanPrompt, promptCv2 } = model.load
   const z = normalQuantile(q)
   // Arrivals bunch: over an answer's time there are now more, now fewer others.
   const crowded = Math.min(places, n + z * Math.sqrt(n))
   const interruption = promptsMs(together * meanPrompt, n, together)
-  const spread = (z * interruption * Math.sqrt(Math.max(0, (perMs * meanOutput * tokenMs) / together))) / meanOutput
-  const tpot = decodeMs(crowded) / (1 - share) + spread
+  const interrupted = (z * interruption * Math.sqrt(Math.max(0, (perMs * meanOutput * tokenMs) / together))) / meanOutput
+  const crowdedMs = decodeMs(crowded) / kept / (1 - share)
+  // How many drafts an answer keeps is its own luck, crowds are not: apart they add up, together as their squares do.
+  const luck = z * state.spread * tokenMs
+  const tpot = tokenMs + Math.sign(z) * Math.hypot(crowdedMs + interrupted - tokenMs, luck)
   // One prompt after the other: Pollaczek-Khinchine's mean, an exponential tail. So on the host before.
   const queued = (serviceMs: number, busy: number, cv2: number) =>
     busy > 0 ? ((serviceMs * (1 + cv2)) / (2 * (1 - busy))) * Math.max(0, Math.log(busy / (1 - q))) : 0

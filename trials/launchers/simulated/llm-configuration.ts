@@ -1,10 +1,11 @@
 /** A configuration of a language model's server as the simulation and the closed form see it: read as the built-in predictor would. */
 import type { Configuration } from '../../../search/types.ts'
-import type { Decoder } from '../../devices/architecture.ts'
+import type { Architecture, Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../devices/device-model-error.ts'
 import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
-import { type LlmServer, llmDefaults, llmServer } from '../../predictor/llm/serving-limits.ts'
+import { type LlmServer, llmDefaults, llmServer, speculationOf } from '../../predictor/llm/serving-limits.ts'
+import { speculativeMethods } from '../../predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
 
@@ -24,6 +25,10 @@ export interface LlmModelOptions {
   readonly engine?: LlmEngineName
   /** Values of what a configuration does not name. */
   readonly defaults?: Configuration
+  /** Dimensions of the user's own, which a draft model may have too. */
+  readonly ownArchitectures?: readonly Architecture[]
+  /** Probability that a draft token is accepted; absent: the assumption for its method. */
+  readonly acceptance?: number
 }
 
 /**
@@ -33,7 +38,7 @@ export interface LlmModelOptions {
 export function modelledLlm(
   architecture: Decoder,
   configuration: Configuration,
-  { defaults = {}, ownGpus = [], engine = llmDefaults.engine }: LlmModelOptions = {},
+  { defaults = {}, ownGpus = [], engine = llmDefaults.engine, ownArchitectures, acceptance }: LlmModelOptions = {},
 ): LlmServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   const { precision, queueLimit } = servingParametersOf(configuration, { precision: llmDefaults.precision, ...defaults })
@@ -42,6 +47,12 @@ export function modelledLlm(
   if (resources.migProfile !== undefined)
     throw new DeviceModelError('MIG slices are not modelled for language models', 'use whole GPUs, or gpuMemoryPercent')
   const all: Configuration = { ...llmDefaults, ...defaults, ...configuration }
+  const drafting = {
+    tokens: Number(all.speculativeTokens),
+    method: oneOf(speculativeMethods, 'speculativeMethod', all.speculativeMethod!),
+    model: all.speculativeModel === undefined ? undefined : String(all.speculativeModel),
+    acceptance,
+  }
   return llmServer(architecture, {
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
@@ -54,6 +65,7 @@ export function modelledLlm(
     maxModelLength: Number(all.maxModelLen),
     memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
+    speculation: speculationOf(drafting, architecture, ownArchitectures),
   })
 }
 

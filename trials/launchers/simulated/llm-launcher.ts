@@ -15,12 +15,12 @@ interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'
 }
 
 export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions): Launcher {
-  const { architecture, ownGpus, engine, ...load } = options
+  const { architecture, ownGpus, ownArchitectures, engine, acceptance, ...load } = options
   return {
     name: 'simulated',
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, engine })
+      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, ownArchitectures, engine, acceptance })
       refuseTooLong(load.requests, modelled)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
@@ -59,11 +59,12 @@ function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: LlmS
 }
 
 function usageOf(server: SimulatedLlmServer, { memoryMiB, device }: LlmServer) {
-  const { elapsedMs, busyMs, steps, stepSequences, ...engine } = server.usage
+  const { elapsedMs, busyMs, steps, stepSequences, accepted, draftings, ...engine } = server.usage
   return {
     ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
     gpuMemoryMiB: memoryMiB * device.tensorParallel,
     ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
+    ...(draftings > 0 && { acceptedTokens: accepted / draftings }),
     launchSeconds: 0,
   }
 }

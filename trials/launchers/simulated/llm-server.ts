@@ -26,6 +26,9 @@ interface SimulatedLlmUsage {
   readonly waiting: number
   readonly cacheUse: number
   readonly preemptions: number
+  /** Draft tokens that were kept, and how often an answer had some drafted. */
+  readonly accepted: number
+  readonly draftings: number
 }
 
 const failure = 'status 429'
@@ -36,7 +39,18 @@ export class SimulatedLlmServer implements VirtualServer {
   readonly #options: SimulatedLlmOptions
   /** Lasts from one load to the next, and with it what it knows of beginnings. */
   readonly #batcher: ContinuousBatcher
-  #usage: SimulatedLlmUsage = { elapsedMs: 0, busyMs: 0, steps: 0, stepSequences: 0, sequences: 0, waiting: 0, cacheUse: 0, preemptions: 0 }
+  #usage: SimulatedLlmUsage = {
+    elapsedMs: 0,
+    busyMs: 0,
+    steps: 0,
+    stepSequences: 0,
+    sequences: 0,
+    waiting: 0,
+    cacheUse: 0,
+    preemptions: 0,
+    accepted: 0,
+    draftings: 0,
+  }
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
@@ -126,6 +140,8 @@ export class SimulatedLlmServer implements VirtualServer {
       waiting,
       cacheUse,
       preemptions: batcher.preemptions,
+      accepted: batcher.acceptedTokens,
+      draftings: batcher.draftings,
     }
     return runOf(answers, gapsMs)
   }

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { languageServers } from '../../launchers/server-files/language-programs.ts'
 import { composedProfile, departures } from '../../launchers/simulated/testing/fit-profiles.ts'
 import { measuredServers } from '../../launchers/simulated/testing/judged-servers.ts'
 import { pilotServers } from '../../launchers/simulated/testing/measured-servers.ts'
-import { engineError, engineErrors, engineProfiles, type LlmEngineName, profiledStepTimes } from './engine-profile.ts'
+import { engineError, engineErrors, engineProfiles, type LlmEngineName, llmEngineNames, profiledStepTimes } from './engine-profile.ts'
 import { cacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
@@ -40,6 +41,10 @@ describe('whole servers that were measured', () => {
     expect(twoThirds(lnOf(departures(rows, engineProfiles.tgi), 'itlMs'))).toBeLessThan(Math.log(1.2))
     expect(twoThirds(lnOf(departures(rows, composedProfile(engineProfiles.tgi.order)), 'itlMs'))).toBeGreaterThan(Math.log(1.2))
   })
+})
+
+test('every server that can be named is modelled', () => {
+  expect(llmEngineNames).toEqual(languageServers)
 })
 
 describe('what is stated', () => {

@@ -3,6 +3,7 @@
  * its kernels compare, and in which order it schedules. Fitted to whole servers that others measured (trials/devices/tables: llm-servers.csv of
  * LLM-Pilot, llm-bench.csv of gpustack, llm-throughput.csv of NVIDIA); `npm run bench:devices -- --llm` says how far they are off where they were not.
  */
+import type { Decoder } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import { calibration } from '../../devices/coefficients.ts'
 import { poweredTflops } from '../../devices/device-physics.ts'
@@ -105,6 +106,19 @@ export function engineError(
 function sustained({ gpu }: LlmDevice, peak: number | undefined, precision: 'fp16' | 'fp8'): number {
   return peak === undefined || gpu.generation === 'Blackwell' ? 1 : Math.max(1, peak / poweredTflops(gpu, precision, calibration.physics))
 }
+
+/**
+ * What drafting adds to a server's step, ms: as many passes of the draft model as it may draft tokens, and one over the prompts, whose keys and values it
+ * needs too. On the same GPUs, in 16 bits; what the server's host adds to a pass is taken to be in its step already: an assumption, not calibrated.
+ */
+export function draftTimes(device: LlmDevice, draft: Decoder, tokens: number, { order, level }: EngineProfile): (work: StepWork) => number {
+  const passMs = profiledStepTimes({ ...device, architecture: draft, quantization: 'none' }, { order, level, hostMs: noHost })
+  return ({ prefillTokens, prompts, promptContext, decodes, decodeContext, drafts = 0 }) =>
+    (drafts > 0 ? tokens * passMs({ prefillTokens: 0, decodes, decodeContext }) : 0) +
+    passMs({ prefillTokens, prompts, promptContext, decodes: 0, decodeContext: 0 })
+}
+
+const noHost: EngineProfile['hostMs'] = { front: 0, step: 0, split: 0, sequence: 0, prefill: 0, prompt: 0, join: 0 }
 
 /** Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have */
 export function profiledStepTimes(device: LlmDevice, { hostMs, level }: EngineProfile): (work: StepWork) => number {

@@ -76,8 +76,8 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
     const forget = engine.add(prompt, {
       maxTokens,
       ignoreEos,
-      token: (piece, end) => {
-        answer.token(piece, end)
+      token: (piece, end, tokens = 1) => {
+        answer.token(piece, end, tokens)
         if (end) options.onAnswer(200)
       },
       failed: (error) => {
@@ -123,14 +123,15 @@ class Answer {
     if (request.stream) response.setHeader('content-type', 'text/event-stream')
   }
 
-  token(piece: string, end: 'length' | 'stop' | undefined): void {
-    this.#tokens += 1
+  token(piece: string, end: 'length' | 'stop' | undefined, tokens: number): void {
+    const first = this.#tokens === 0
+    this.#tokens += tokens
     if (!this.request.stream) {
       this.#pieces.push(piece)
       if (end) sendJson(this.response, 200, this.whole(end))
       return
     }
-    this.event([this.choice(this.#tokens === 1 && this.of.chat ? { role: 'assistant', content: piece } : { content: piece }, end ?? null)])
+    this.event([this.choice(first && this.of.chat ? { role: 'assistant', content: piece } : { content: piece }, end ?? null)])
     if (!end) return
     if (this.request.includeUsage) this.event([], this.usage())
     this.response.end('data: [DONE]\n\n')

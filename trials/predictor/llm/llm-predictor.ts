@@ -1,5 +1,6 @@
 import type { Decoder } from '../../devices/architecture.ts'
-import { findGpu, type Gpu } from '../../devices/catalogue.ts'
+import { findGpu } from '../../devices/catalogue.ts'
+import type { OwnDevices } from '../../devices/own.ts'
 import type { RunningPredictor } from '../running-predictor.ts'
 import type { Settings } from '../settings.ts'
 import type { Completion, CompletionEngine } from './completion-engine.ts'
@@ -7,30 +8,28 @@ import { LlmEngine } from './llm-engine.ts'
 import { prefixHashes } from './prompt.ts'
 import type { Sequence } from './scheduler.ts'
 import { serveCompletions } from './serve-completions.ts'
-import { llmServer } from './serving-limits.ts'
+import { llmServer, speculationOf } from './serving-limits.ts'
 
 /**
  * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU; what it says is no language.
  * Rejects with OutOfMemoryError where weights and cache do not fit, or with the listen error; nothing is left then.
  */
-export async function startLlmPredictor(
-  settings: Settings,
-  architecture: Decoder,
-  ownGpus: readonly Gpu[] = [],
-): Promise<RunningPredictor> {
+export async function startLlmPredictor(settings: Settings, architecture: Decoder, own: OwnDevices): Promise<RunningPredictor> {
   const { llm } = settings
   if (settings.gpu === undefined) throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
-  const gpu = findGpu(settings.gpu, ownGpus)
+  const gpu = findGpu(settings.gpu, own.gpus)
   const {
     precision,
     quantization,
     kvCacheDtype,
+    speculative,
     engine: emulated,
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
     maxModelLength: asked,
   } = llm
+  const speculation = speculationOf(speculative, architecture, own.architectures)
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
   const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = llmServer(architecture, {
     engine: emulated,
@@ -44,10 +43,12 @@ export async function startLlmPredictor(
     maxModelLength: asked,
     memoryShare,
     queueLimit: settings.queueLimit,
+    speculation,
   })
   const engine = new LlmEngine(limits, stepMs, frontMs)
   const scheduler = engine.scheduler
-  const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated)`
+  const drafts = speculation === undefined ? '' : `; ${speculation.tokens} tokens drafted, acceptance ${speculation.acceptance} assumed`
+  const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated${drafts})`
   return serveCompletions(new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching), settings, [
     ['predictor_batches_total', 'Steps done', () => engine.steps],
     ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => engine.stepSequences],
@@ -55,6 +56,8 @@ export async function startLlmPredictor(
     ['predictor_running', 'Sequences under way', () => scheduler.running],
     ['predictor_cache_use', 'Share of the cache in use, 0-1', () => scheduler.cacheUse],
     ['predictor_preemptions_total', 'Sequences that had to start over for want of cache', () => scheduler.preemptions],
+    ['predictor_accepted_draft_tokens_total', 'Draft tokens that were kept', () => scheduler.acceptedTokens],
+    ['predictor_draftings_total', 'How often an answer had some drafted', () => scheduler.draftings],
     ['predictor_prefix_hit_tokens_total', 'Prompt tokens found in the cache', () => scheduler.prefixHitTokens],
     ['predictor_device_busy_seconds_total', 'Time that the emulated devices computed', () => (tensorParallel * engine.busyMs) / 1000],
     ['predictor_device_memory_bytes', 'Memory used on the emulated devices', () => tensorParallel * memoryMiB * 2 ** 20],
@@ -80,11 +83,18 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
   }
 
   add(words: readonly string[], { maxTokens, token }: Completion): (() => void) | undefined {
+    let told = 0
     const sequence: Sequence = {
       promptTokens: words.length,
       outputTokens: maxTokens,
       prefix: this.prefixCaching ? prefixHashes(words) : [],
-      token: (index, last) => token(`${index === 0 ? '' : ' '}${vocabulary[index % vocabulary.length]}`, last ? 'length' : undefined),
+      token: (index, last) => {
+        // One piece of all that a step made.
+        const since = Array.from({ length: index + 1 - told }, (_, i) => vocabulary[(told + i) % vocabulary.length])
+        const before = told === 0 ? '' : ' '
+        told = index + 1
+        token(before + since.join(' '), last ? 'length' : undefined, since.length)
+      },
     }
     return this.engine.add(sequence) ? () => this.engine.remove(sequence) : undefined
   }

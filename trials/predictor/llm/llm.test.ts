@@ -117,3 +117,44 @@ describe("the profiler's openai", () => {
     expect(await metric(predictor.url, 'predictor_prefix_hit_tokens_total')).toBeGreaterThan(0)
   })
 })
+
+describe('drafts', () => {
+  test('several tokens come in one chunk, all are counted, and the time between tokens is by token', async () => {
+    const drafting = await startPredictor(
+      settings({ SPECULATIVE_TOKENS: '4', SPECULATIVE_METHOD: 'eagle3', SPECULATIVE_ACCEPTANCE: '0.9' }),
+    )
+    const generator = new HttpLoadGenerator()
+    try {
+      expect(drafting.device).toBe('H100 (emulated; 4 tokens drafted, acceptance 0.9 assumed)')
+      const answer = await fetch(`${drafting.url}/v1/completions`, {
+        method: 'POST',
+        body: JSON.stringify({ prompt: 'a b', max_tokens: 40, stream: true, stream_options: { include_usage: true } }),
+      })
+      const events = (await answer.text()).trim().split('\n\n').slice(0, -1)
+      const chunks = events.map((event) => JSON.parse(event.replace('data: ', '')))
+      const texts = chunks.flatMap(({ choices }) => choices.map(({ text }: { text: string }) => text))
+      expect(texts.length).toBeLessThan(25)
+      expect(texts.join('').split(' ')).toHaveLength(40)
+      expect(chunks.at(-1).usage.completion_tokens).toBe(40)
+      const whole = await post(`${drafting.url}/v1/completions`, { prompt: 'a b', max_tokens: 40 })
+      expect(whole.json.usage.completion_tokens).toBe(40)
+      expect(whole.json.choices[0].text).toBe(texts.join(''))
+
+      const prompts = { inputTokens: { kind: 'fixed', tokens: 20 }, outputTokens: { kind: 'fixed', tokens: 30 } } as const
+      const target = await protocolFor('openai', {}).prepare(
+        drafting.url,
+        'qwen2.5-0.5b',
+        { kind: 'generated', seed: 1, count: 4, prompts },
+        signal,
+      )
+      const load = { kind: 'open', rateRps: 10, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+      const slo = { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' } as const
+      const { stream, errors } = await generator.run(target, load, slo, signal)
+      expect([errors, stream!.interToken.requests]).toEqual([0, 10 * 29])
+      expect(await metric(drafting.url, 'predictor_accepted_draft_tokens_total')).toBeGreaterThan(100)
+    } finally {
+      await generator.close()
+      await drafting.stop()
+    }
+  })
+})

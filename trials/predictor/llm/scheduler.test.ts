@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { prefixHashes } from './prompt.ts'
 import { ContinuousBatcher, type Sequence, type Step } from './scheduler.ts'
+import { acceptanceOf, meanTokens } from './speculation.ts'
 
 const limits = { maxSequences: 4, maxBatchedTokens: 64, cacheTokens: 1024, queueLimit: 100 }
 
@@ -194,4 +195,74 @@ test('steps that repeat, done as one, leave everything as one after the other', 
       },
     ),
   )
+})
+
+describe('with drafts', () => {
+  const speculating = (acceptance: number, more: object = {}) =>
+    new ContinuousBatcher({ ...limits, speculation: { tokens: 3, acceptance }, ...more })
+
+  test.each([
+    [0, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
+    [1, [0, 4, 8, 9]],
+  ])('of which each is accepted with probability %d, an answer of ten tokens is told of at %j', (acceptance, told) => {
+    const batcher = speculating(acceptance)
+    const one = sequence(10, 10)
+    batcher.add(one.made)
+    const works = []
+    for (let work = step(batcher); work; work = step(batcher)) works.push(work)
+    expect(one.tokens).toEqual(told)
+    expect(one.ends.filter(Boolean)).toEqual([true])
+    expect(works[1]).toMatchObject({ decodes: 1, drafts: 3, decodeContext: 11 })
+    // No more than the answer still lacks.
+    expect(works.at(-1)!.drafts ?? 0).toBe(0)
+    expect([batcher.cacheUse, batcher.acceptedTokens]).toEqual([0, acceptance === 0 ? 0 : 6])
+  })
+
+  test('a step keeps as many as the law says, on average', () => {
+    const batcher = speculating(0.6, { cacheTokens: 100_000 })
+    for (let i = 0; i < 4; i++) batcher.add(sequence(4, 4000).made)
+    let steps = 0
+    while (step(batcher)) steps += 1
+    expect(4000 / steps).toBeCloseTo(meanTokens({ tokens: 3, acceptance: 0.6 }), 1)
+    expect(acceptanceOf(batcher.acceptedTokens / batcher.draftings, 3)).toBeCloseTo(0.6, 1)
+  })
+
+  test('whatever comes, every answer comes to its end, in order, and the limits hold', () => {
+    const size = fc.record({
+      prompt: fc.integer({ min: 1, max: 120 }),
+      output: fc.integer({ min: 1, max: 60 }),
+      after: fc.integer({ min: 0, max: 5 }),
+    })
+    const servers = [{}, { reserves: true }, { reserves: true, promptsApart: { waitingShare: 0.2, decodingSteps: 6 } }]
+    fc.assert(
+      fc.property(
+        fc.array(size, { minLength: 1, maxLength: 20 }),
+        fc.integer({ min: 192, max: 600 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        fc.constantFrom(...servers),
+        (sizes, cacheTokens, acceptance, server) => {
+          const batcher = speculating(acceptance, { cacheTokens, ...server })
+          const sequences = sizes.map(({ prompt, output }) => sequence(prompt, output))
+          const advance = () => {
+            const work = step(batcher)
+            if (!work) return false
+            expect(work.prefillTokens + work.decodes + (work.drafts ?? 0)).toBeLessThanOrEqual(limits.maxBatchedTokens)
+            expect(batcher.cacheUse).toBeLessThanOrEqual(1)
+            return true
+          }
+          for (const [i, { after }] of sizes.entries()) {
+            batcher.add(sequences[i]!.made)
+            for (let n = 0; n < after; n++) advance()
+          }
+          for (let n = 0; n < 20_000 && advance(); n++) {}
+          for (const { tokens, ends, outputTokens } of sequences) {
+            expect([tokens.at(-1), ends.at(-1)]).toEqual([outputTokens - 1, true])
+            expect(tokens.every((index, i) => i === 0 || (index > tokens[i - 1]! && index <= tokens[i - 1]! + 4))).toBe(true)
+          }
+          expect(batcher.cacheUse).toBe(0)
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
 })

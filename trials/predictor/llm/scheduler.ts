@@ -4,6 +4,8 @@
  * its blocks and start over. Other servers compute prompts before they decode, or let in only what will find room.
  * No clock: whoever drives it knows how long a step takes.
  */
+import { createRng } from '../../../search/rng.ts'
+import type { Speculation } from './speculation.ts'
 import type { StepWork } from './step-model.ts'
 
 export interface SchedulerLimits {
@@ -22,6 +24,8 @@ export interface SchedulerLimits {
   readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
   /** A sequence is let in once its whole answer has room, so that none has to start over. */
   readonly reserves?: boolean
+  /** Sequences that decode have tokens drafted, as many as their answers still lack at most, and keep a random number of them. */
+  readonly speculation?: Pick<Speculation, 'tokens' | 'acceptance'>
 }
 
 /** Tokens of one cache block. */
@@ -33,7 +37,7 @@ export interface Sequence {
   readonly outputTokens: number
   /** Hashes of the prompt's whole blocks, each over everything before it too: equal hashes are equal prefixes. */
   readonly prefix?: readonly number[]
-  /** A token is there; `last`: it was the last. */
+  /** A token is there, and with it all before it that were not told of; `last`: it was the last. */
   token(index: number, last: boolean): void
 }
 
@@ -52,6 +56,8 @@ interface Running {
 interface Part {
   readonly running: Running
   readonly tokens: number
+  /** Those of them that were only drafted. */
+  readonly drafts: number
 }
 
 /** A step that is scheduled and not yet done. */
@@ -60,8 +66,8 @@ export interface Step {
   /** Sequences that take part. */
   readonly sequences: number
   /**
-   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts in it. Its
-   * context grows by a token a sequence each time.
+   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts or drafts in it.
+   * Its context grows by a token a sequence each time.
    */
   repeats(): number
   /** To be called when its time is over, or that of so many of its kind: tokens between are then not told of. */
@@ -79,8 +85,13 @@ export class ContinuousBatcher {
   #promised = 0
   /** Prefixes whose keys and values were computed lately, oldest first. */
   readonly #known = new Set<number>()
+  /** From one seed: chance does not rank configurations. */
+  readonly #rng = createRng('speculative decoding')
   preemptions = 0
   prefixHitTokens = 0
+  /** Draft tokens that were kept, and how often an answer had some drafted. */
+  acceptedTokens = 0
+  draftings = 0
 
   constructor(limits: SchedulerLimits) {
     this.#limits = limits
@@ -126,25 +137,28 @@ export class ContinuousBatcher {
   }
 
   #step(of: 'prompts' | 'decodes' | 'both'): Step | undefined {
-    const { maxBatchedTokens, maxSequences } = this.#limits
+    const { maxBatchedTokens, maxSequences, speculation } = this.#limits
     let budget = maxBatchedTokens
-    let [prefillTokens, decodes, decodeContext, prompts, promptContext] = [0, 0, 0, 0, 0]
+    let [prefillTokens, decodes, decodeContext, drafts, prompts, promptContext] = [0, 0, 0, 0, 0, 0]
     const parts: Part[] = []
     const preemptionsBefore = this.preemptions
     const take = (running: Running): boolean => {
       const missing = known(running) - running.cached
-      const tokens = Math.min(missing, budget)
+      const drafted = speculation !== undefined && decoding(running) ? Math.min(speculation.tokens, lacking(running) - 1) : 0
+      const tokens = Math.min(missing + drafted, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
+      const own = Math.max(0, tokens - missing)
       if (decoding(running)) {
         decodes += 1
         decodeContext += running.cached + 1
+        drafts += own
       } else {
         prompts += 1
         promptContext += running.cached
         prefillTokens += tokens
       }
-      parts.push({ running, tokens })
+      parts.push({ running, tokens, drafts: own })
       return true
     }
     for (const running of [...this.#running]) {
@@ -178,11 +192,11 @@ export class ContinuousBatcher {
     }
     if (parts.length === 0) return undefined
     const heldUp = of === 'prompts' ? this.#running.filter(decoding).length : 0
-    const work = { prefillTokens, decodes, decodeContext, prompts, promptContext, heldUp }
+    const work = { prefillTokens, decodes, decodeContext, prompts, promptContext, heldUp, ...(drafts > 0 && { drafts }) }
     return {
       work,
       sequences: parts.length,
-      repeats: () => (prefillTokens > 0 ? 1 : this.#repeats(parts)),
+      repeats: () => (prefillTokens > 0 || speculation !== undefined ? 1 : this.#repeats(parts)),
       finish: (times = 1) => this.#finish(parts, times),
     }
   }
@@ -190,17 +204,18 @@ export class ContinuousBatcher {
   #repeats(parts: readonly Part[]): number {
     const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences || !this.#hasRoom(this.#waiting[0]!)
     if (!full || parts.length < this.#running.length) return 1
-    const times = Math.min(...parts.map(({ running }) => running.sequence.outputTokens - running.produced))
+    const times = Math.min(...parts.map(({ running }) => lacking(running)))
     const blocks = parts.reduce((sum, { running }) => sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks, 0)
     return blocks <= this.#freeBlocks ? times : 1
   }
 
   #finish(parts: readonly Part[], times: number): void {
-    for (const { running, tokens } of parts) {
+    for (const { running, tokens, drafts } of parts) {
       // Removed while the step ran.
       if (!running.active) continue
-      running.cached += tokens + times - 1
-      running.produced += times - 1
+      const kept = this.#kept(drafts)
+      running.cached += tokens - drafts + kept + times - 1
+      running.produced += kept + times - 1
       this.#grow(running, running.cached)
       if (running.cached < known(running)) continue
       if (running.produced === 0) this.#remember(running.sequence)
@@ -209,6 +224,16 @@ export class ContinuousBatcher {
       if (last) this.#end(running)
       running.sequence.token(running.produced - 1, last)
     }
+  }
+
+  /** How many of so many draft tokens are accepted: those before the first that is not. */
+  #kept(drafts: number): number {
+    if (drafts === 0) return 0
+    let kept = 0
+    while (kept < drafts && this.#rng.next() < this.#limits.speculation!.acceptance) kept++
+    this.draftings += 1
+    this.acceptedTokens += kept
+    return kept
   }
 
   #grow(running: Running, tokens: number): boolean {
@@ -261,6 +286,9 @@ export class ContinuousBatcher {
 
 /** Tokens of a sequence that exist: all but the one to come must be in the cache. */
 const known = ({ sequence, produced }: Running): number => sequence.promptTokens + produced
+
+/** Tokens that its answer still has to get. */
+const lacking = ({ sequence, produced }: Running): number => sequence.outputTokens - produced
 
 /** Its next step makes a token from the last one alone. */
 const decoding = (running: Running): boolean => running.produced > 0 && known(running) - running.cached === 1

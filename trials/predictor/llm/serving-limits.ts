@@ -1,7 +1,9 @@
 /** A language model's server as it is set up: device, cache, and what its scheduler may do. Emulated and simulated servers are made of it alike. */
-import type { Decoder } from '../../devices/architecture.ts'
-import { engineProfiles, type LlmEngineName, profiledStepTimes } from './engine-profile.ts'
+import type { Architecture, Decoder } from '../../devices/architecture.ts'
+import { draftTimes, engineProfiles, type LlmEngineName, profiledStepTimes } from './engine-profile.ts'
 import type { SchedulerLimits } from './scheduler.ts'
+import { draftOf, type Speculation } from './speculation.ts'
+import { assumedAcceptance, defaultMethod, type SpeculativeMethod } from './speculative-methods.ts'
 import { cacheSize } from './step-costs.ts'
 import type { LlmDevice, StepWork } from './step-model.ts'
 
@@ -18,6 +20,8 @@ interface LlmServing extends Omit<LlmDevice, 'architecture'> {
   /** Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the share of the GPU that is held). */
   readonly memoryShare: number
   readonly queueLimit: number
+  /** Drafts; absent: none. */
+  readonly speculation?: Speculation
 }
 
 /** Where nothing is said: vLLM's own, but for the length. */
@@ -29,6 +33,8 @@ export const llmDefaults = {
   precision: 'fp16',
   quantization: 'none',
   kvCacheDtype: 'auto',
+  speculativeTokens: 0,
+  speculativeMethod: defaultMethod,
   engine: 'vllm',
 } as const
 
@@ -49,11 +55,39 @@ export interface LlmServer {
  * @throws DeviceModelError for what the GPU does not have
  */
 export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer {
-  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, ...rest } = serving
+  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, speculation, ...rest } = serving
   const device: LlmDevice = { architecture, ...rest }
   const profile = engineProfiles[engine]
   const maxModelLength = Math.min(serving.maxModelLength, architecture.maxSequenceLength)
-  const { tokens, memoryMiB } = cacheSize(device, memoryShare, maxBatchedTokens, maxModelLength)
-  const limits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit, ...profile.order }
-  return { engine, device, limits, maxModelLength, memoryMiB, stepMs: profiledStepTimes(device, profile), frontMs: profile.hostMs.front }
+  const { tokens, memoryMiB } = cacheSize(device, memoryShare, maxBatchedTokens, maxModelLength, speculation?.draft)
+  const limits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit, ...profile.order, ...(speculation && { speculation }) }
+  const ownMs = profiledStepTimes(device, profile)
+  const draftMs = speculation?.draft && draftTimes(device, speculation.draft, speculation.tokens, profile)
+  const stepMs = draftMs === undefined ? ownMs : (work: StepWork) => ownMs(work) + draftMs(work)
+  return { engine, device, limits, maxModelLength, memoryMiB, stepMs, frontMs: profile.hostMs.front }
+}
+
+/** How drafts are made, as it is told. */
+interface Drafting {
+  /** 0: none. */
+  readonly tokens: number
+  readonly method: SpeculativeMethod
+  /** The draft model, where the method has one that is named. */
+  readonly model?: string
+  /** Absent: the assumption for the method. */
+  readonly acceptance?: number
+}
+
+/**
+ * Undefined without drafts.
+ * @throws DeviceModelError for a draft model that is not named, or not known
+ */
+export function speculationOf(
+  { tokens, method, model, acceptance = assumedAcceptance[method] }: Drafting,
+  architecture: Decoder,
+  own: readonly Architecture[] = [],
+): Speculation | undefined {
+  if (tokens === 0) return undefined
+  const draft = draftOf(method, architecture, model, own)
+  return { tokens, acceptance, ...(draft && { draft }) }
 }

@@ -16,21 +16,30 @@ interface CacheSize {
 /**
  * What is left for keys and values once weights, context and the activations of the largest step are in place, as vLLM profiles it.
  * @param utilization share of each GPU's memory that may be used, 0-1
+ * @param draft model that drafts beside it: its weights, in 16 bits, and its own keys and values of every token
  * @throws OutOfMemoryError when no sequence of `maxModelLength` tokens fits
  */
-export function cacheSize(device: LlmDevice, utilization: number, maxBatchedTokens: number, maxModelLength: number): CacheSize {
+export function cacheSize(
+  device: LlmDevice,
+  utilization: number,
+  maxBatchedTokens: number,
+  maxModelLength: number,
+  draft?: Decoder,
+): CacheSize {
   const { architecture, gpu, precision, tensorParallel } = device
   const memoryMiB = usableMemoryMiB(gpu) * utilization
-  const perToken = (kvElementsPerToken(architecture) * cacheBytes(device)) / 2 ** 20
+  const kvElements = kvElementsPerToken(architecture) + (draft === undefined ? 0 : kvElementsPerToken(draft))
+  const perToken = (kvElements * cacheBytes(device)) / 2 ** 20
   const length = Math.min(maxBatchedTokens, architecture.maxSequenceLength)
   const { mib } = gpuMemoryMiB({ architecture, gpu, precision, batch: 1, sequenceLength: length, phase: 'prefill' })
   const whole = mib - (kvBytesPerToken(architecture, precision) / 2 ** 20) * length - savedMiB(device)
   const context = gpuContextMiB(device)
-  const needed = context + (whole - context) / tensorParallel
+  const draftMiB = draft === undefined ? 0 : (2 * parameterCount(draft)) / 2 ** 20
+  const needed = context + (whole - context + draftMiB) / tensorParallel
   const tokens = Math.floor((memoryMiB - needed) / (perToken / tensorParallel))
   if (tokens < maxModelLength)
     throw new OutOfMemoryError(
-      `CUDA out of memory (emulated): ${architecture.name} needs ${Math.ceil(needed)} MiB of each of ${tensorParallel} ${gpu.name} before its cache; ` +
+      `CUDA out of memory (emulated): ${architecture.name}${draft === undefined ? '' : ` and ${draft.name}, which drafts for it,`} needs ${Math.ceil(needed)} MiB of each of ${tensorParallel} ${gpu.name} before its cache; ` +
         `of ${Math.floor(memoryMiB)} MiB that leaves room for ${Math.max(0, tokens)} tokens, fewer than max-model-len ${maxModelLength}`,
     )
   return { tokens, memoryMiB }

@@ -28,7 +28,7 @@ export interface LlmDevice {
   readonly tensorParallel: number
 }
 
-/** What one step does: new tokens of prompts, and one token of each running sequence. */
+/** What one step does: new tokens of prompts, and one token of each running sequence, with those that were drafted to follow it. */
 export interface StepWork {
   readonly prefillTokens: number
   readonly decodes: number
@@ -40,6 +40,8 @@ export interface StepWork {
   readonly promptContext?: number
   /** Sequences that would decode, and wait for it. */
   readonly heldUp?: number
+  /** Draft tokens of the decoding sequences that it verifies, all together. */
+  readonly drafts?: number
 }
 
 /** What a step asks of each GPU of the group, each in ms at the datasheet's rates. */
@@ -153,14 +155,14 @@ export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const weights = activeWeights(a)
   const kvBytes = kvElementsPerToken(a) * cacheBytes(device)
   const link = hasNvlink(gpu) ? links.nvlink : links.pcie
-  return ({ prefillTokens, decodes, decodeContext, prompts = 1, promptContext = 0 }) => {
-    const tokens = prefillTokens + decodes
+  return ({ prefillTokens, decodes, decodeContext, prompts = 1, promptContext = 0, drafts = 0 }) => {
+    const tokens = prefillTokens + decodes + drafts
     const readMs = (readWeights(a, tokens) * weightBytes + 2 * head) / bytesPerMs
     const products = (2 * weights * tokens * widening) / (tflops * 1e9 * tensorParallel)
-    // Only a sequence's last token is unembedded. Causal attention: half of all pairs within a piece, and all with what went before it.
+    // Of a prompt the last token alone is unembedded, of an answer each that may be said. Its context is read once for all of them. Causal attention: half of all pairs within a piece, and all with what went before it.
     const pairs = prefillTokens === 0 ? 0 : (prefillTokens * (prefillTokens / 2 + promptContext)) / prompts
     const others =
-      (2 * head * (decodes + (prefillTokens > 0 ? prompts : 0)) + 4 * a.layers * a.heads * a.headSize * pairs) /
+      (2 * head * (decodes + drafts + (prefillTokens > 0 ? prompts : 0)) + 4 * a.layers * a.heads * a.headSize * pairs) /
       (tflops16 * 1e9 * tensorParallel)
     const bytes = (2 * (tensorParallel - 1) * tokens * a.hidden * 2) / tensorParallel
     return {

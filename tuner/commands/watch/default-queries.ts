@@ -65,6 +65,14 @@ const told = {
     failed: { counter: 'tgi_request_failure', countedApart: true },
     latency: { e2e: ['tgi_request_duration', 1000], tpot: ['tgi_request_mean_time_per_token_duration', 1000] },
   },
+  'tensorrt-llm': {
+    requests: 'trtllm_request_success_total',
+    latency: {
+      e2e: ['trtllm_e2e_request_latency_seconds', 1000],
+      ttft: ['trtllm_time_to_first_token_seconds', 1000],
+      tpot: ['trtllm_time_per_output_token_seconds', 1000],
+    },
+  },
   ray: {
     requests: 'ray_serve_num_http_requests_total',
     failed: { counter: 'ray_serve_num_http_error_requests_total', countedApart: false },
