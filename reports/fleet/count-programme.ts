@@ -1,28 +1,26 @@
 /** The programme of counts: how many GPUs are cut in which way, and how many replicas of which segments stand on their slices (`pack.ts` says why that is enough). */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import type { Wanted } from './assignment.ts'
+import type { Counted, Wanted } from './assignment.ts'
 import { bucketRows, routedSegment } from './buckets.ts'
 import { fewContents, type SharedColumn } from './content-columns.ts'
 import { FleetError, type GpuKind, type Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
+import type { TurnGroup } from './turn-groups.ts'
+import { loadsOf, momentsOf, presentAt, trimmed } from './turn-rows.ts'
 
 export interface Uncut {
   readonly kind: GpuKind
   readonly partition: Partition
 }
 
-export interface Counted {
-  readonly model: string
-  readonly segment: Segment
-  readonly count: number
-}
-
 interface Counts {
   readonly gpus: readonly Uncut[]
   /** GPUs under MPS. */
   readonly shared: readonly Content[]
+  /** Slices that models share as requests come. */
+  readonly turns: readonly TurnGroup[]
   readonly replicas: readonly Counted[]
   readonly bound: number
 }
@@ -35,7 +33,7 @@ const mixtureTolerance = 1e-3
 /**
  * Where requests of several buckets share replicas, their times are taken to add up; where a model knows better, a pool whose mixture carries less counts as so much slower, and all
  * is counted again. The bound is that of times that add up.
- * @param contents of GPUs under MPS
+ * @param contents of GPUs under MPS @param groups of models that take turns on a slice
  */
 export async function counted(
   wanted: readonly Wanted[],
@@ -43,15 +41,21 @@ export async function counted(
   seconds: number,
   rules: Rules,
   contents: readonly Content[] = [],
+  groups: readonly TurnGroup[] = [],
 ): Promise<Counts> {
   const slower = new Map<Segment, number>()
   const mixed = wanted.some(({ buckets, mixedRps }) => buckets && mixedRps)
   let bound: number | undefined
   for (let round = 0; round < mostRounds; round++) {
     const replicas = wanted.flatMap((of, m) =>
-      of.best.map((segment, s): Replica => ({ name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) })),
+      of.best.flatMap((segment, s): Replica[] => {
+        const replica = { name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) }
+        // A replica on several GPUs stays.
+        if (of.overDay === undefined || segment.gpus > 1) return [replica]
+        return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, from: i + 1 }))
+      }),
     )
-    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents)
+    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents, groups)
     bound ??= found.bound
     const short = found.routed.filter(({ of, segment, counted: { segment: as } }) => {
       const known = slower.get(segment) ?? 1
@@ -61,7 +65,7 @@ export async function counted(
       if (less) slower.set(segment, Math.max(0.01, carries / addedRps))
       return less
     })
-    if (short.length === 0) return { gpus: found.gpus, shared: found.shared, replicas: found.replicas, bound }
+    if (short.length === 0) return { ...found, bound }
   }
   const names = wanted.filter(({ mixedRps }) => mixedRps).map(({ model }) => model)
   throw new FleetError(
@@ -85,6 +89,8 @@ interface Replica {
   readonly segment: Segment
   /** Of the buckets, as they are counted. */
   readonly rates?: readonly number[]
+  /** As of what is counted. */
+  readonly from?: number
 }
 
 async function countedOnce(
@@ -94,6 +100,7 @@ async function countedOnce(
   seconds: number,
   rules: Rules,
   contents: readonly Content[],
+  groups: readonly TurnGroup[],
 ) {
   const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })))
   const served = wanted.map((of, m) =>
@@ -105,7 +112,8 @@ async function countedOnce(
     ),
   )
   const routes = served.flatMap((rows) => rows.routes)
-  const programme = (shared: readonly SharedColumn[]) => programmeOf(columns, replicas, kinds, wanted, served, shared)
+  const turns = groups.map((group, i): Turns => ({ name: `t${i}`, group }))
+  const programme = (shared: readonly SharedColumn[]) => programmeOf({ columns, replicas, kinds, wanted, served, turns, shared })
   const { columns: shared, bound } = await fewContents(contents, programme)
   const solved = await solve(programme(shared), seconds)
   if (solved === 'infeasible') throw tooFew(kinds)
@@ -113,9 +121,9 @@ async function countedOnce(
   const at = columns.length + replicas.length
   const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
   const all = replicas.map((replica, i) => {
-    const { m, of, segment, rates } = replica
+    const { m, of, segment, rates, from } = replica
     const count = counts[columns.length + i] ?? 0
-    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count } }
+    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count, ...(from !== undefined && { from }) } }
     const s = of.best.indexOf(segment)
     const parts = of.buckets.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
     const as = count > 0 ? routedSegment(segment, of.buckets, rates!, parts) : segment
@@ -124,8 +132,12 @@ async function countedOnce(
   })
   return {
     gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: counts[i] ?? 0 }, (): Uncut => ({ kind, partition }))),
-    shared: shared.flatMap(({ content }, i) => Array.from({ length: counts[at + routes.length + i] ?? 0 }, () => content)),
-    replicas: all.map((one): Counted => one.counted),
+    turns: turns.flatMap(({ group }, i) => Array.from({ length: counts[at + routes.length + i] ?? 0 }, () => group)),
+    shared: shared.flatMap(({ content }, i) => Array.from({ length: counts[at + routes.length + turns.length + i] ?? 0 }, () => content)),
+    replicas: trimmed(
+      all.map((one): Counted => one.counted),
+      wanted,
+    ),
     routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
     bound: bound ?? solved.bound,
   }
@@ -133,46 +145,63 @@ async function countedOnce(
 
 interface Served {
   readonly rows: Programme['rows']
-  /** Of these, the row to which GPUs that it shares add what they carry: parts of its demand. Absent: it shares none. */
-  readonly carriedRow?: number
+  /** Of the first of these rows, what is to be carried: GPUs that it shares add their part of that. Empty: it shares none. */
+  readonly carriedRps: readonly number[]
   readonly binaries: readonly string[]
   /** Of its buckets, continuous. */
   readonly routes: readonly string[]
 }
 
-function servedRows(m: number, { demandRps, buckets }: Wanted, own: readonly Replica[], spared: boolean): Served {
+function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: readonly Replica[], spared: boolean): Served {
   const binaries = spared ? own.map(({ name }) => `z${name}`) : []
   if (buckets !== undefined) {
     const pools = own.map(({ name, rates }) => ({ name, bucketRps: rates! }))
-    return { binaries, ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
+    return { binaries, carriedRps: [], ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
   }
-  const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
-  // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
-  const capped = carried.map(([part, name]): Term => [Math.min(1, part), name])
   const lost = `w${m}`
-  if (spared) return { binaries, routes: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
-  return { binaries, routes: [], rows: [[capped, '>= 1']], carriedRow: 0 }
+  if (spared) {
+    const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
+    return { binaries, routes: [], carriedRps: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
+  }
+  const levels = overDay?.levels ?? [1]
+  const rows = levels.map((level, i): Programme['rows'][number] => {
+    const there = own.filter(({ from = 1 }) => from <= i + 1)
+    // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
+    return [there.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
+  })
+  return { binaries, routes: [], rows, carriedRps: levels.map((level) => level * demandRps) }
 }
 
-function programmeOf(
-  columns: readonly Column[],
-  replicas: readonly Replica[],
-  kinds: readonly GpuKind[],
-  wanted: readonly Wanted[],
-  served: readonly Served[],
-  shared: readonly SharedColumn[],
-): Programme {
+interface Turns {
+  readonly name: string
+  readonly group: TurnGroup
+}
+
+interface Parts {
+  readonly columns: readonly Column[]
+  readonly replicas: readonly Replica[]
+  readonly kinds: readonly GpuKind[]
+  readonly wanted: readonly Wanted[]
+  readonly served: readonly Served[]
+  readonly turns: readonly Turns[]
+  readonly shared: readonly SharedColumn[]
+}
+
+function programmeOf({ columns, replicas, kinds, wanted, served, turns, shared }: Parts): Programme {
   const least = Math.min(...kinds.map(({ pricePerHour }) => pricePerHour))
   const slices = kinds.flatMap(({ name, partitions }) => [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })))
+  const moments = momentsOf(wanted)
   const room = slices.flatMap(({ gpu, slice }): Programme['rows'][number][] => {
     const given = columns.flatMap(({ name, kind, partition }): Term[] => {
       const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0
       return count > 0 ? [[-count, name]] : []
     })
-    const used = replicas.flatMap(({ name, segment }): Term[] =>
-      segment.gpu === gpu && segment.slice === slice ? [[segment.gpus, name]] : [],
-    )
-    return [[[...used, ...given], '<= 0']]
+    const taken = turns.flatMap(({ name, group }): Term[] => (group.kind.name === gpu && group.slice === slice ? [[1, name]] : []))
+    const own = replicas.filter(({ segment }) => segment.gpu === gpu && segment.slice === slice)
+    return moments.map((step) => {
+      const used = own.filter((replica) => presentAt(replica, step)).map(({ name, segment }): Term => [segment.gpus, name])
+      return [[...used, ...taken, ...given], '<= 0']
+    })
   })
   const numbered = kinds.flatMap(({ name, count }): Programme['rows'][number][] => {
     const of = [...columns, ...shared].filter(({ kind }) => kind.name === name).map((column): Term => [1, column.name])
@@ -181,23 +210,34 @@ function programmeOf(
   return {
     cost: [
       ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
-      ...replicas.map(({ name }): Term => [idleReplica * least, name]),
+      ...replicas.map((replica): Term => [idleReplica * least * (1 + loadsOf(replica)), replica.name]),
       ...served.flatMap(({ routes }) => routes.map((name): Term => [0, name])),
+      ...turns.map(({ name }): Term => [idleReplica * least, name]),
       ...shared.map(({ name, kind, content }): Term => [kind.pricePerHour + content.sharers.length * idleReplica * least, name]),
     ],
-    rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, shared)), ...room, ...numbered],
-    integers: [...columns, ...replicas, ...shared].map(({ name }) => name),
+    rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, turns, shared)), ...room, ...numbered],
+    integers: [...columns, ...replicas, ...turns, ...shared].map(({ name }) => name),
     binaries: served.flatMap(({ binaries }) => binaries),
   }
 }
 
-function withShared({ rows, carriedRow }: Served, { model, demandRps }: Wanted, shared: readonly SharedColumn[]): Programme['rows'] {
-  if (carriedRow === undefined) return rows
-  const more = shared.flatMap(({ name, carries }): Term[] => {
-    const rps = carries.get(model)
-    return rps === undefined ? [] : [[Math.min(1, rps / demandRps), name]]
+function withShared(
+  { rows, carriedRps }: Served,
+  { model }: Wanted,
+  turns: readonly Turns[],
+  shared: readonly SharedColumn[],
+): Programme['rows'] {
+  // Turns that were played carry all of it.
+  const played = turns.flatMap(({ name, group }): Term[] => (group.waiting.some((one) => one.model === model) ? [[1, name]] : []))
+  return rows.map(([terms, limit], i) => {
+    const asked = carriedRps[i]
+    if (asked === undefined) return [terms, limit]
+    const more = shared.flatMap(({ name, carries }): Term[] => {
+      const rps = carries.get(model)
+      return rps === undefined ? [] : [[Math.min(1, rps / asked), name]]
+    })
+    return [[...terms, ...played, ...more], limit]
   })
-  return rows.map(([terms, limit], i) => [i === carriedRow ? [...terms, ...more] : terms, limit])
 }
 
 /** The loss of a GPU takes a replica of each segment in use at the least; none needs more of one than carry the demand, and one more. */
