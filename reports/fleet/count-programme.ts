@@ -8,7 +8,7 @@ import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
 import type { TurnGroup } from './turn-groups.ts'
-import { loadsOf, momentsOf, presentAt, trimmed } from './turn-rows.ts'
+import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
 export interface Uncut {
   readonly kind: GpuKind
@@ -52,7 +52,7 @@ export async function counted(
         const replica = { name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) }
         // A replica on several GPUs stays.
         if (of.overDay === undefined || segment.gpus > 1) return [replica]
-        return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, from: i + 1 }))
+        return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, level: i + 1 }))
       }),
     )
     const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents, groups)
@@ -89,8 +89,8 @@ interface Replica {
   readonly segment: Segment
   /** Of the buckets, as they are counted. */
   readonly rates?: readonly number[]
-  /** As of what is counted. */
-  readonly from?: number
+  /** Of a model that takes turns: so many of it are in memory at that level of its day, the first is 1. */
+  readonly level?: number
 }
 
 async function countedOnce(
@@ -121,9 +121,14 @@ async function countedOnce(
   const at = columns.length + replicas.length
   const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
   const all = replicas.map((replica, i) => {
-    const { m, of, segment, rates, from } = replica
+    const { m, of, segment, rates, level } = replica
     const count = counts[columns.length + i] ?? 0
-    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count, ...(from !== undefined && { from }) } }
+    if (level !== undefined) {
+      // Level by level of a segment, they stand one after the other.
+      const before = level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
+      return { of, segment, counted: { model: of.model, segment, count: count - before, from: level } }
+    }
+    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count } }
     const s = of.best.indexOf(segment)
     const parts = of.buckets.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
     const as = count > 0 ? routedSegment(segment, of.buckets, rates!, parts) : segment
@@ -165,11 +170,11 @@ function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: rea
   }
   const levels = overDay?.levels ?? [1]
   const rows = levels.map((level, i): Programme['rows'][number] => {
-    const there = own.filter(({ from = 1 }) => from <= i + 1)
+    const there = own.filter((replica) => replica.level === undefined || replica.level === i + 1)
     // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
     return [there.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
   })
-  return { binaries, routes: [], rows, carriedRps: levels.map((level) => level * demandRps) }
+  return { binaries, routes: [], rows: [...rows, ...moreRows(own)], carriedRps: levels.map((level) => level * demandRps) }
 }
 
 interface Turns {
@@ -210,7 +215,7 @@ function programmeOf({ columns, replicas, kinds, wanted, served, turns, shared }
   return {
     cost: [
       ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
-      ...replicas.map((replica): Term => [idleReplica * least * (1 + loadsOf(replica)), replica.name]),
+      ...replicas.map((replica): Term => [idleReplica * least * timeOf(replica), replica.name]),
       ...served.flatMap(({ routes }) => routes.map((name): Term => [0, name])),
       ...turns.map(({ name }): Term => [idleReplica * least, name]),
       ...shared.map(({ name, kind, content }): Term => [kind.pricePerHour + content.sharers.length * idleReplica * least, name]),

@@ -70,7 +70,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
       ).map(beside),
       [1, 2, 3],
     ),
-    ...(byHour ? hourBlocks(byHour, perHour) : []),
+    ...(byHour ? hourBlocks(byHour, perHour, takesTurnsIn(atPeaks)) : []),
     ...(byHour
       ? replicaBlocks(
           placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared).filter(({ inTurns }) => !inTurns),
@@ -142,7 +142,9 @@ function gpusOf({ gpus }: Packing): string {
 }
 
 function boundOf({ pricePerHour, boundPerHour }: Packing): string {
-  const above = boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
+  if (pricePerHour > 0 && !(boundPerHour > 0))
+    return 'the solver had no time to say how far from the best possible: --solver-time gives more'
+  const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
   return above < 1e-4 ? 'no packing of these costs less' : `within ${percent(above)} of the best possible`
 }
 
@@ -177,12 +179,12 @@ function modelRow(name: string, demandRps: number, packing: Packing): string[] {
   return [name, rate(demandRps), String(replicas), rate(carries), carries > 0 ? percent(demandRps / carries) : '-']
 }
 
-function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
+function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean): Block[] {
   const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
   return [
     heading(2, 'By hour'),
     paragraph(
-      `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it.`,
+      `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it${turns ? ', and no model takes turns within an hour' : ''}.`,
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
@@ -192,21 +194,25 @@ function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
   ]
 }
 
-const replicaBlocks = (placements: readonly Placement[], spared: boolean): Block[] => [
-  paragraph(
-    `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
-  ),
-  ...table(
-    ['model', 'on', 'replicas by hours'],
-    placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
-      model,
-      segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
-      spansOf(byHour, String)
-        .map(({ from, to, value }) => `${from}-${to}: ${value}`)
-        .join(', '),
-    ]),
-  ),
-]
+/** Those that take turns are told by themselves. */
+function replicaBlocks(placements: readonly Placement[], spared: boolean): Block[] {
+  if (placements.length === 0) return []
+  return [
+    paragraph(
+      `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
+    ),
+    ...table(
+      ['model', 'on', 'replicas by hours'],
+      placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
+        model,
+        segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
+        spansOf(byHour, String)
+          .map(({ from, to, value }) => `${from}-${to}: ${value}`)
+          .join(', '),
+      ]),
+    ),
+  ]
+}
 
 /** Hours one after the other that are alike, as one. */
 function spansOf<T>(byHour: readonly T[], keyOf: (one: T) => string): { readonly from: number; readonly to: number; readonly value: T }[] {

@@ -12,22 +12,21 @@ export interface OverDay {
   readonly levelAt: readonly number[]
 }
 
-/** A day that has more different rates is taken in so many parts of its highest, each rate rounded up. */
-const mostLevels = 8
-
-/** @param rates what replicas must carry in each step @param aheadS they are in memory so long before they are asked */
-export function overDayOf(rates: readonly number[], aheadS: number): OverDay {
+/**
+ * @param rates what replicas must carry in each step @param aheadS they are in memory so long before they are asked
+ * @param mostLevels a day that has more different rates is taken in so many parts of its highest, each rate rounded up
+ */
+export function overDayOf(rates: readonly number[], aheadS: number, mostLevels = 8): OverDay {
   const ahead = Math.ceil(aheadS / stepSeconds - 1e-9)
   const held = rates.map((_, step) => Math.max(...Array.from({ length: ahead + 1 }, (__, i) => rates[(step + i) % rates.length]!)))
   const most = Math.max(...held)
   const distinct = new Set(held.map((rps) => rps / most))
+  // However little is asked, it is in memory.
+  const roundedUp = (share: number) => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
   const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
   const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
   return { levels, levelAt: held.map((rps) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1) }
 }
-
-/** However little is asked, it is in memory. */
-const roundedUp = (share: number): number => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
 
 /**
  * The highest rate in each step of the day, over all days of the period.

@@ -22,9 +22,12 @@ export function turnsOn({ stays, waiting }: PackedGpu['slots'][number]): string 
 
 /** Spans of the day with the same number, 0 left out. */
 function spansOf(counts: readonly number[]): string {
-  const least = counts.indexOf(Math.min(...counts))
+  const first = Math.max(
+    0,
+    counts.findIndex((count, step) => count !== counts.at(step - 1)),
+  )
   const spans: { from: number; to: number; count: number }[] = []
-  for (let step = least; step < least + counts.length; step++) {
+  for (let step = first; step < first + counts.length; step++) {
     const count = counts[step % counts.length]!
     const last = spans.at(-1)
     if (last?.count === count) last.to = step + 1
@@ -72,7 +75,7 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
       [3],
     ),
     ...list([
-      `these hours have the load in them, and ${handOverS} s for the room to change hands (assumed); so many quarters of an hour before it is asked for a replica begins${late.length > 0 ? ', but for those that are named here' : ': no request waits'}`,
+      `a replica has its slice before it is asked for, by its load and the ${handOverS} s in which a slice changes hands (assumed), in whole quarters of an hour: ${late.length > 0 ? 'no request waits but of models that are named here' : 'no request waits'}`,
       'a model that is out of memory answers nothing: what comes in hours in which its demand says 0 is refused',
       ...late.map(
         ({ model, waiting, late: missed, longestS }) =>

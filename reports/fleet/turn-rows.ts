@@ -1,6 +1,7 @@
 /** What turns by the hours add to the programme of counts: steps of the day in which slices must have room, and who is there then. */
 import type { Counted, Wanted } from './assignment.ts'
 import { stepsOfDay } from './over-day.ts'
+import type { Programme } from './programme.ts'
 import { enough } from './rules.ts'
 
 /** Steps of the day after which no other asks for more: of those in which every model has reached no higher level than in one of these nothing needs to be said. */
@@ -12,15 +13,35 @@ export function momentsOf(wanted: readonly Wanted[]): number[] {
   return steps.filter((step) => steps.every((other) => other === step || !atMost(step, other) || (atMost(other, step) && step < other)))
 }
 
-/** Whether a replica from that level on is in memory then. */
-export const presentAt = ({ of: { overDay }, from }: { readonly of: Wanted; readonly from?: number }, step: number): boolean =>
-  overDay === undefined || from === undefined || overDay.levelAt[step]! >= from
+interface AtLevel {
+  readonly name: string
+  readonly of: Wanted
+  readonly level?: number
+}
 
-/** Times of the day at which one is loaded. */
-export const loadsOf = ({ of: { overDay }, from }: { readonly of: Wanted; readonly from?: number }): number =>
-  overDay === undefined || from === undefined
-    ? 0
-    : overDay.levelAt.filter((level, step) => level >= from && overDay.levelAt.at(step - 1)! < from).length
+/** Whether what is in memory of a model then is what is counted for that level. */
+export const presentAt = ({ of: { overDay }, level }: AtLevel, step: number): boolean =>
+  overDay === undefined || level === undefined || overDay.levelAt[step] === level
+
+/** Of the day, the part in which it is. */
+export const timeOf = (replica: AtLevel): number =>
+  Array.from({ length: stepsOfDay }, (_, step) => presentAt(replica, step)).filter(Boolean).length / stepsOfDay
+
+/** At a higher level there are no fewer of any segment. @param own of one model, level by level of each segment */
+export const moreRows = (own: readonly AtLevel[]): Programme['rows'][number][] =>
+  own.flatMap(({ name, level }, i): Programme['rows'][number][] =>
+    level === undefined || level === 1
+      ? []
+      : [
+          [
+            [
+              [1, name],
+              [-1, own[i - 1]!.name],
+            ] as const,
+            '>= 0',
+          ],
+        ],
+  )
 
 /** Replicas come into memory no earlier than the level that wants them: the solver has no reason to keep one out that nobody else wants the room of. */
 export function trimmed(replicas: readonly Counted[], wanted: readonly Wanted[]): Counted[] {

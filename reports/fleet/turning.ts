@@ -9,6 +9,9 @@ export interface AtRises extends Omit<Waits, 'requests'> {
   readonly model: string
 }
 
+/** Levels of a day, at the most, and of each of so many models that the programme would get too large. */
+const [mostLevels, manyModels, mostOfMany] = [8, 16, 4]
+
 /** Seconds that a slice takes to change hands beside the load: the autoscaler looks, the last requests are answered, the pod ends, the next is placed. Assumed. */
 export const handOverS = 120
 
@@ -23,17 +26,18 @@ export function turningOver(
 ): { readonly turning?: readonly FleetModel[]; readonly atRises: readonly AtRises[] } {
   if (models.every(({ turning }) => turning === undefined)) return { atRises: [] }
   const atRises: AtRises[] = []
+  const levels = models.filter((model) => model.turning !== undefined).length > manyModels ? mostOfMany : mostLevels
   const turning = models.map((model): FleetModel => {
     if (model.turning === undefined) return model
     const { spans } = model.demand
     const rates = peaksOver(model.demand, stepsOfDay, timezone)
     const aheadS = model.turning.loadS + handOverS
-    const late = lateDay(model, rates, headroom, aheadS)
+    const late = lateDay(model, rates, headroom, aheadS, levels)
     if (late) atRises.push({ model: model.name, ...late.waits })
     const carriedRps = Math.max(...rates) / (1 - headroom)
     return {
       ...model,
-      overDay: late?.overDay ?? overDayOf(rates, aheadS),
+      overDay: late?.overDay ?? overDayOf(rates, aheadS, levels),
       ...(model.turning.onDemand && { asked: { spans, beginsS: beginsAt(model.demand, timezone), carriedRps } }),
     }
   })
@@ -46,9 +50,10 @@ function lateDay(
   rates: readonly number[],
   headroom: number,
   aheadS: number,
+  levels: number,
 ): { readonly overDay: OverDay; readonly waits: Omit<Waits, 'requests'> } | undefined {
   if (turning?.onDemand === undefined) return undefined
-  const overDay = overDayOf(rates, 0)
+  const overDay = overDayOf(rates, 0, levels)
   const most = Math.max(...rates) / (1 - headroom)
   const carries = overDay.levelAt.map((level) => (level === 0 ? 0 : overDay.levels[level - 1]! * most))
   const waits = waitsAtRises(rates, carries, aheadS, Math.min(...segments.map(slackOf)))

@@ -13,7 +13,7 @@ const box = new CliBox()
 const tune = new WarmCli()
 const experiments = new Map<string, Reopened>()
 const path = (name: string) => join(box.folder, name)
-const [gpu, pricePerHour, loadS] = ['A30', 0.9, 240]
+const [gpu, pricePerHour, loadS] = ['T4', 0.35, 240]
 const slos = { 'bert-large': 2000, 'roberta-base': 800 } as const
 type Name = keyof typeof slos
 const names = Object.keys(slos) as Name[]
@@ -137,9 +137,7 @@ test('one GPU for a model of the day and one of the night: as planned by hours e
     const missed = came.filter(({ traceS }) => !serves(traceS)).map(({ traceS }) => ({ ms: undefined, traceS }))
     return summaryOf([...met.map(({ traceS }, i) => ({ ms: ms[i]!, traceS })), ...missed], { sloMs: slos[name], percentile: 0.99 })
   }
-  // The GPU has one of them at a time, and each is loaded once it has left.
-  const ends = turns.map(({ to }) => secondOf(to))
-  expect(turns.every(({ from }) => !ends.includes(secondOf(from) + 1))).toBe(true)
+  // The GPU has one of them at a time, and each begins to load once the other has left.
   expect(turns.map(({ model, from, to }) => [model, from, to])).toEqual([
     ['bert-large', '7:45', '20:00'],
     ['roberta-base', '20:15', '7:30'],
