@@ -3,7 +3,7 @@ import type { Partition } from '../../trials/devices/mig-placements.ts'
 import type { Counted, Wanted } from './assignment.ts'
 import { bucketRows, routedSegment } from './buckets.ts'
 import { fewContents, type SharedColumn } from './content-columns.ts'
-import { FleetError, type GpuKind, type Segment } from './packing.ts'
+import { FleetError, type GpuKind, type Packing, type Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
@@ -25,6 +25,15 @@ interface Counts {
   readonly bound: number
 }
 
+interface More {
+  /** Of GPUs under MPS. */
+  readonly contents: readonly Content[]
+  /** Of models that take turns on a slice. */
+  readonly groups: readonly TurnGroup[]
+  /** Something to begin from. */
+  readonly known?: Packing
+}
+
 /** Rounds in which mixtures that carry less than their parts add up to are packed again with that. */
 const mostRounds = 12
 /** Of a rate: what it may be short by. */
@@ -33,15 +42,13 @@ const mixtureTolerance = 1e-3
 /**
  * Where requests of several buckets share replicas, their times are taken to add up; where a model knows better, a pool whose mixture carries less counts as so much slower, and all
  * is counted again. The bound is that of times that add up.
- * @param contents of GPUs under MPS @param groups of models that take turns on a slice
  */
 export async function counted(
   wanted: readonly Wanted[],
   kinds: readonly GpuKind[],
   seconds: number,
   rules: Rules,
-  contents: readonly Content[] = [],
-  groups: readonly TurnGroup[] = [],
+  more: More,
 ): Promise<Counts> {
   const slower = new Map<Segment, number>()
   const mixed = wanted.some(({ buckets, mixedRps }) => buckets && mixedRps)
@@ -55,7 +62,7 @@ export async function counted(
         return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, level: i + 1 }))
       }),
     )
-    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents, groups)
+    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, more)
     bound ??= found.bound
     const short = found.routed.filter(({ of, segment, counted: { segment: as } }) => {
       const known = slower.get(segment) ?? 1
@@ -99,8 +106,7 @@ async function countedOnce(
   kinds: readonly GpuKind[],
   seconds: number,
   rules: Rules,
-  contents: readonly Content[],
-  groups: readonly TurnGroup[],
+  { contents, groups, known }: More,
 ) {
   const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })))
   const served = wanted.map((of, m) =>
@@ -115,7 +121,9 @@ async function countedOnce(
   const turns = groups.map((group, i): Turns => ({ name: `t${i}`, group }))
   const programme = (shared: readonly SharedColumn[]) => programmeOf({ columns, replicas, kinds, wanted, served, turns, shared })
   const { columns: shared, bound } = await fewContents(contents, programme)
-  const solved = await solve(programme(shared), seconds)
+  // What is lost of a model that bears that has variables of its own.
+  const start = known && rules.spared.size === 0 ? startFrom(known, columns, replicas) : undefined
+  const solved = await solve(programme(shared), seconds, start)
   if (solved === 'infeasible') throw tooFew(kinds)
   const counts = solved.values.map(Math.round)
   const at = columns.length + replicas.length
@@ -146,6 +154,27 @@ async function countedOnce(
     routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
     bound: bound ?? solved.bound,
   }
+}
+
+/** A packing as counts; undefined where there is more to it, or a segment that is none of these. */
+function startFrom({ gpus }: Packing, columns: readonly Column[], replicas: readonly Replica[]): ReadonlyMap<string, number> | undefined {
+  const start = new Map<string, number>()
+  for (const { kind, slots } of gpus) {
+    const cut = slots
+      .map(({ slice }) => slice)
+      .sort()
+      .join()
+    const column = columns.find((one) => one.kind.name === kind && [...one.partition].sort().join() === cut)
+    if (column === undefined || slots.some(({ stays, waiting }) => stays ?? waiting)) return undefined
+    start.set(column.name, (start.get(column.name) ?? 0) + 1)
+    for (const { model, segment } of slots) {
+      if (segment === undefined) continue
+      const own = replicas.filter((one) => one.of.model === model && one.of.buckets === undefined && one.segment === segment)
+      if (own.length === 0) return undefined
+      for (const { name } of own) start.set(name, (start.get(name) ?? 0) + 1 / segment.gpus)
+    }
+  }
+  return start
 }
 
 interface Served {

@@ -114,7 +114,7 @@ async function inTurns(): Promise<void> {
       return { name: `model ${i}`, segments, turning, demand: tableDemand(drawnDay(fastest * (0.1 + 2 * uniform()), uniform)) }
     })
   const fleets = []
-  for (let i = 0; i < 20; i++) fleets.push(await planFleet(drawn(8), kinds, 0, 8))
+  for (let i = 0; i < 20; i++) fleets.push(await planFleet(drawn(8), kinds, 0, 16))
   const saved = fleets.map(({ atPeaks, compared }) => 1 - atPeaks.pricePerHour / compared.unturned!.pricePerHour).sort((a, b) => a - b)
   const proven = fleets.filter(({ atPeaks }) => above(atPeaks) < 1e-4).length
   const mean = saved.reduce((sum, share) => sum + share, 0) / saved.length

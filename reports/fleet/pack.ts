@@ -68,7 +68,11 @@ export async function pack(
       : found
   const contents = contentsOf(wanted, kinds, rules)
   const groups = turnGroupsOf(wanted, kinds, rules)
-  const { gpus, shared, turns, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, contents, groups)
+  const { gpus, shared, turns, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, {
+    contents,
+    groups,
+    known,
+  })
   const apart = placedInTurns(placedOn(gpus, replicas.filter(isAlwaysThere(wanted)), rules), turns, comingsOf(wanted, replicas))
   const placed = apart && [...apart, ...shared.map(packedShared)]
   const pricePerHour = priceOf([...gpus, ...shared])
