@@ -129,6 +129,15 @@ describe('models in turns', () => {
       onDemand: { percentile: 0.99, wakeS: 1.5 },
     })
     expect(entries('turns: byHour')[1]).not.toHaveProperty('turns')
+    const measured = fileOf('gpus: {L4: }\nturns: byHour\nmodels: {a: {experiment: a-1, demand: 5}}\n').models[0]!
+    expect(
+      turningOf(measured, {
+        segments: [
+          { ...segment, loadS: 20 },
+          { ...segment, loadS: 50 },
+        ],
+      }),
+    ).toEqual({ loadS: 50, loadFrom: 'measured' })
   })
 
   test('are refused where nobody knows how long a load takes, what requests may wait, or they are told apart', () => {
