@@ -10,6 +10,8 @@ export interface OverDay {
   readonly levels: readonly number[]
   /** Of each step, how many of the levels are reached: with 0 nothing of the model is in memory. */
   readonly levelAt: readonly number[]
+  /** Of its requests of a day, 0-1, those that come when it has left before its hours end. */
+  readonly refused?: number
 }
 
 /**
@@ -26,6 +28,12 @@ export function overDayOf(rates: readonly number[], aheadS: number, mostLevels =
   const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
   const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
   return { levels, levelAt: held.map((rps) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1) }
+}
+
+/** Rates without the last of every span of hours before one in which nothing is asked. */
+export function endedEarly(rates: readonly number[], earlyS: number): number[] {
+  const early = Math.ceil(earlyS / stepSeconds - 1e-9)
+  return rates.map((rps, step) => (Array.from({ length: early }, (_, i) => rates[(step + i + 1) % rates.length]).includes(0) ? 0 : rps))
 }
 
 /**

@@ -89,6 +89,22 @@ describe('by the hours', () => {
     expect(toText(fleetBlocks(await planFleet(neither, [kind]), neither, 0))).not.toContain('In turns')
   })
 
+  test('hours that touch have one GPU too where the user lets models leave early, and how many requests that refuses is said', async () => {
+    const early = { ...byHour, endsEarlyS: 900 }
+    const models = [modelOf('day', day, early), modelOf('night', '0-8:40, 8-20:0, 20-24:40', early)]
+    const plan = await planFleet(models, [kind])
+    expect(plan.atPeaks.pricePerHour).toBe(1)
+    expect(plan.atPeaks.gpus[0]!.slots[0]!.stays!.map(({ model, from, to }) => [model, from, to])).toEqual([
+      ['day', 31, 79],
+      ['night', 79, 127],
+    ])
+    const text = toText(fleetBlocks(plan, models, 0))
+    expect(text).toContain('day leaves 900 s before its hours end, as endsEarly: allows: 2.1 % of its requests of a day are refused')
+    expect(text).not.toContain('there is no time to load')
+    const short = [modelOf('day', '0-8:0, 8-8.25:40, 8.25-24:0', early)]
+    await expect(planFleet(short, [kind])).rejects.toThrow('day is asked for in no hours that are longer than its endsEarly:')
+  })
+
   test('a load that takes longer than the hours are apart, the loss of a GPU, and groups apart keep them in memory', async () => {
     const slow = [modelOf('day', day, { ...byHour, loadS: 3600 }), modelOf('night', night, { ...byHour, loadS: 3600 })]
     expect((await planFleet(slow, [kind])).atPeaks.pricePerHour).toBe(2)

@@ -65,6 +65,7 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
   const placements = placementsOf(atPeaks.gpus, () => []).filter(({ inTurns }) => inTurns !== undefined)
   if (placements.length === 0) return []
   const late = atRises.filter(({ model }) => placements.some((placement) => placement.model === model))
+  const early = turning.filter(({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name))
   return [
     ...table(
       ['model', 'on', 'replicas in memory', 'loads in', 'which is'],
@@ -77,6 +78,10 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
     ...list([
       `a replica has its slice before it is asked for, by its load and the ${handOverS} s in which a slice changes hands (assumed), in whole quarters of an hour: ${late.length > 0 ? 'no request waits but of models that are named here' : 'no request waits'}`,
       'a model that is out of memory answers nothing: what comes in hours in which its demand says 0 is refused',
+      ...early.map(
+        ({ name, turning: how, overDay }) =>
+          `${name} leaves ${seconds(how!.endsEarlyS!)} before its hours end, as endsEarly: allows: ${percent(overDay!.refused!)} of its requests of a day are refused`,
+      ),
       ...late.map(
         ({ model, waiting, late: missed, longestS }) =>
           `${model} is loaded only when its hours begin: ${percent(waiting)} of its requests of a day wait, ${seconds(longestS)} at the longest, and ${percent(missed)} miss the SLO for it, if something holds them until it serves; a plain Service refuses them`,
@@ -137,7 +142,7 @@ function touching({ turning = [], rules, atRises }: FleetPlan): string {
     ),
   )
   if (pairs.length === 0) return ''
-  return ` Between the hours of ${pairs.slice(0, mostPairs).join(', ')}${pairs.length > mostPairs ? ' and others' : ''} there is no time to load: where the first may end a quarter of an hour earlier, say so in its demand ('0-7.75:20, 7.75-24:0').`
+  return ` Between the hours of ${pairs.slice(0, mostPairs).join(', ')}${pairs.length > mostPairs ? ' and others' : ''} there is no time to load: where the first may leave a quarter of an hour before its own end, and what comes then is refused, say so: endsEarly: 15m.`
 }
 
 /** Named at the most. */

@@ -1,7 +1,7 @@
 /** Models that may take turns: what of each is in memory when, and whether its requests may wait for it. */
 import type { Demand } from '../plan/demand.ts'
-import { beginsAt, type OverDay, overDayOf, peaksOver, stepsOfDay } from './over-day.ts'
-import { type FleetModel, slackOf } from './packing.ts'
+import { beginsAt, endedEarly, type OverDay, overDayOf, peaksOver, stepsOfDay } from './over-day.ts'
+import { FleetError, type FleetModel, slackOf } from './packing.ts'
 import { partForLoads, type Waits, waitsAtRises } from './waits.ts'
 
 /** What waits of a model whose replicas begin to load when they are asked for, and not before. */
@@ -18,6 +18,7 @@ export const handOverS = 120
 /**
  * @param headroom share of each replica's rate that is kept free
  * @returns all models, those that may take turns with their day; absent where there are none
+ * @throws FleetError where a model leaves before it is asked for
  */
 export function turningOver(
   models: readonly (FleetModel & { readonly demand: Demand })[],
@@ -30,19 +31,28 @@ export function turningOver(
   const turning = models.map((model): FleetModel => {
     if (model.turning === undefined) return model
     const { spans } = model.demand
-    const rates = peaksOver(model.demand, stepsOfDay, timezone)
+    const asked = peaksOver(model.demand, stepsOfDay, timezone)
+    const rates = endedEarly(asked, model.turning.endsEarlyS ?? 0)
+    if (Math.max(...rates) === 0)
+      throw new FleetError(
+        `${model.name} is asked for in no hours that are longer than its endsEarly:`,
+        'leave that out, or make it shorter',
+      )
+    const refused = 1 - sumOf(rates) / sumOf(asked)
     const aheadS = model.turning.loadS + handOverS
     const late = lateDay(model, rates, headroom, aheadS, levels)
     if (late) atRises.push({ model: model.name, ...late.waits })
-    const carriedRps = Math.max(...rates) / (1 - headroom)
+    const carriedRps = Math.max(...asked) / (1 - headroom)
     return {
       ...model,
-      overDay: late?.overDay ?? overDayOf(rates, aheadS, levels),
+      overDay: { ...(late?.overDay ?? overDayOf(rates, aheadS, levels)), ...(refused > 0 && { refused }) },
       ...(model.turning.onDemand && { asked: { spans, beginsS: beginsAt(model.demand, timezone), carriedRps } }),
     }
   })
   return { turning, atRises }
 }
+
+const sumOf = (rates: readonly number[]): number => rates.reduce((sum, rps) => sum + rps, 0)
 
 /** Loaded only when it is asked for, where so few requests miss the SLO for that as its percentile leaves to loads; undefined where more would, or none may wait. */
 function lateDay(

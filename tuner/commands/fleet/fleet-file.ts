@@ -110,6 +110,7 @@ const model = z
     turns: turns.optional(),
     load: duration.optional(),
     wake: duration.optional(),
+    endsEarly: duration.optional(),
     demand,
   })
   .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns }, context) => {
@@ -139,6 +140,7 @@ const fleet = z
     models: z.record(z.string(), model),
     spare: spare.default(0),
     turns: turns.default('never'),
+    endsEarly: duration.optional(),
     apart: z.array(z.array(z.string()).min(2)).default([]),
     pairs: z.string().min(1).optional(),
     headroom: share.default(0),
@@ -181,6 +183,8 @@ export interface FleetModelEntry {
   /** Until it serves, as the user knows it; and where its weights wait in the host's memory. */
   readonly loadS?: number
   readonly wakeS?: number
+  /** It may leave so long before its hours end. */
+  readonly endsEarlyS?: number
   /** What the built-in predictor serves in its place, where pairs are measured. */
   readonly builtin?: string
 }
@@ -209,16 +213,18 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const models = Object.entries(given.models).map(
     ([
       name,
-      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, ...deployed },
+      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, endsEarly, ...deployed },
     ]): FleetModelEntry => {
       const source = sourceOf(path, kinds)
       const inTurns = turns ?? given.turns
+      const early = endsEarly ?? given.endsEarly
       return {
         name,
         ...deployed,
         ...(inTurns !== 'never' && { turns: inTurns }),
         ...(load !== undefined && { loadS: load / 1000 }),
         ...(wake !== undefined && { wakeS: wake / 1000 }),
+        ...(early !== undefined && { endsEarlyS: early / 1000 }),
         ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
         ...(classes && {
           classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({

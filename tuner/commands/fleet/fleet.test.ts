@@ -124,6 +124,8 @@ describe('models in turns', () => {
     expect(turning('', '', { loadS: 30 })).toBeUndefined()
     expect(turning('turns: byHour', '', { loadS: 30 })).toEqual({ loadS: 30, loadFrom: 'of its table' })
     expect(turning('', ', turns: byHour, load: 1m30s', { loadS: 30 })).toEqual({ loadS: 90, loadFrom: 'as given' })
+    expect(turning('turns: byHour\nendsEarly: 15m', '', { loadS: 30 })).toMatchObject({ endsEarlyS: 900 })
+    expect(turning('turns: byHour\nendsEarly: 15m', ', endsEarly: 5m', { loadS: 30 })).toMatchObject({ endsEarlyS: 300 })
     expect(turning('turns: onDemand', ', load: 90s, wake: 1500ms', { limitMs: 2000 })).toEqual({
       ...{ loadS: 90, loadFrom: 'as given' },
       onDemand: { percentile: 0.99, wakeS: 1.5 },

@@ -65,7 +65,7 @@ const isOfAnswers = ({ metric, limits }: Slo): boolean => metric === undefined &
  * @throws FleetError where nobody knows how long a load takes, or what its requests may wait
  */
 export function turningOf(
-  { name, turns, loadS, wakeS, classes, llm, table }: FleetModelEntry,
+  { name, turns, loadS, wakeS, endsEarlyS, classes, llm, table }: FleetModelEntry,
   { segments, reopened }: Pick<ModelSource, 'segments' | 'reopened'>,
 ): Turning | undefined {
   if (turns === undefined || classes || llm) return undefined
@@ -77,12 +77,13 @@ export function turningOf(
       `say it: load: 90s${table === undefined ? '' : ', or in a column loadS of its table'}; or keep it in memory: turns: never`,
     )
   const loadFrom = loadS !== undefined ? 'as given' : table === undefined ? 'measured' : 'of its table'
-  if (turns === 'byHour') return { loadS: slowest, loadFrom }
+  const early = endsEarlyS === undefined ? {} : { endsEarlyS }
+  if (turns === 'byHour') return { loadS: slowest, loadFrom, ...early }
   if (segments.every(({ limitMs }) => limitMs === undefined))
     throw new FleetError(
       `what requests of ${name} may wait for a load is not known`,
       'give its slo:, a time that whole answers keep; or let it take turns by the hours: turns: byHour',
     )
   const percentile = reopened?.experiment.slo.percentile ?? 0.99
-  return { loadS: slowest, loadFrom, onDemand: { percentile, ...(wakeS !== undefined && { wakeS }) } }
+  return { loadS: slowest, loadFrom, ...early, onDemand: { percentile, ...(wakeS !== undefined && { wakeS }) } }
 }
