@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { playTurns, type TakingTurns, waitsAtRises } from './waits.ts'
+import { DrawnRequests, playTurns, type TakingTurns, waitsAtRises } from './waits.ts'
 
 const steady = (rps: number) => [{ rps, seconds: 86_400 }]
 const turner = (more: Partial<TakingTurns> & { readonly rps?: number }): TakingTurns => ({
@@ -32,6 +32,40 @@ describe('on demand', () => {
     expect([a!.late, b!.late].every((late) => late < 0.005)).toBe(true)
     expect(a!.longestS).toBeGreaterThanOrEqual(20)
     expect(playTurns(pair(10))).toBeUndefined()
+  })
+
+  test('how many are late is told by two standard errors more, and of none that were, three', () => {
+    const [a] = playTurns([turner({ loadS: 20, slackS: 10 }), turner({ loadS: 20, slackS: 10 })])!
+    const none = playTurns([turner({ loadS: 20, slackS: 1e5 }), turner({ loadS: 20, slackS: 1e5 })])!
+    expect(none[0]!.late).toBe(3 / none[0]!.requests)
+    // Every other request loads, and of those that come while one is loaded half wait so long.
+    expect(a!.late).toBeGreaterThan(0.5)
+    expect(a!.late).toBeLessThan(a!.waiting)
+  })
+
+  test('requests come when their period says, day by day, however it lies to midnight', () => {
+    const came = new DrawnRequests()
+    const asked = {
+      spans: [
+        { rps: 1, seconds: 600 },
+        { rps: 0, seconds: 50_000 },
+      ],
+      beginsS: 3600,
+      carriedRps: 1,
+    }
+    const days = [0, 1, 2, 3].map((day) => came.on(day, turner({ asked, rateRps: 5 })))
+    for (const [day, times] of days.entries()) {
+      expect(times).toEqual([...times].sort((a, b) => a - b))
+      for (const atS of times) {
+        expect(Math.floor(atS / 86_400)).toBe(day)
+        const since = (((atS - 3600) % 50_600) + 50_600) % 50_600
+        expect(since).toBeLessThan(600)
+      }
+    }
+    expect(Math.abs(days.flat().length - (4 * 86_400 * 600) / 50_600)).toBeLessThan(700)
+    expect(came.on(2, turner({ asked }))).toBe(days[2])
+    const other = came.on(2, turner({ asked: { ...asked } }))
+    expect(other).not.toEqual(days[2])
   })
 
   test('bursts far apart survive loads that a steady rate of as many does not: only what comes during a load waits', () => {
