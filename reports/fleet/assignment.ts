@@ -27,6 +27,19 @@ export interface Wanted {
   readonly mixedRps?: FleetModel['mixedRps']
   /** On shares of GPUs under MPS. */
   readonly shared?: readonly Segment[]
+  /** What of it is in memory when, and how it comes back, of one that takes turns. */
+  readonly overDay?: FleetModel['overDay']
+  readonly asked?: FleetModel['asked']
+  readonly turning?: FleetModel['turning']
+}
+
+/** Replicas of a model on a kind of slice. */
+export interface Counted {
+  readonly model: string
+  readonly segment: Segment
+  readonly count: number
+  /** Of a model that takes turns, the level of its day from which on they are in memory, the first is 1; absent: always. */
+  readonly from?: number
 }
 
 interface Assigned {

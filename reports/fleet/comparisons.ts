@@ -83,8 +83,14 @@ export const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({ gpus
 
 /** Undefined where there is no such packing. */
 export async function ifAny(packing: () => Promise<Packing>): Promise<Compared | undefined> {
+  const found = await packedIfAny(packing)
+  return found && comparedOf(found)
+}
+
+/** Likewise, the packing itself. */
+export async function packedIfAny(packing: () => Promise<Packing>): Promise<Packing | undefined> {
   try {
-    return comparedOf(await packing())
+    return await packing()
   } catch (error) {
     if (error instanceof FleetError) return undefined
     throw error

@@ -1,30 +1,37 @@
 /** The programme of counts: how many GPUs are cut in which way, and how many replicas of which segments stand on their slices (`pack.ts` says why that is enough). */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import type { Wanted } from './assignment.ts'
+import type { Counted, Wanted } from './assignment.ts'
 import { bucketRows, routedSegment } from './buckets.ts'
 import { fewContents, type SharedColumn } from './content-columns.ts'
-import { FleetError, type GpuKind, type Segment } from './packing.ts'
+import { FleetError, type GpuKind, type Packing, type Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
+import type { TurnGroup } from './turn-groups.ts'
+import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
 export interface Uncut {
   readonly kind: GpuKind
   readonly partition: Partition
 }
 
-export interface Counted {
-  readonly model: string
-  readonly segment: Segment
-  readonly count: number
-}
-
 interface Counts {
   readonly gpus: readonly Uncut[]
   /** GPUs under MPS. */
   readonly shared: readonly Content[]
+  /** Slices that models share as requests come. */
+  readonly turns: readonly TurnGroup[]
   readonly replicas: readonly Counted[]
   readonly bound: number
+}
+
+interface More {
+  /** Of GPUs under MPS. */
+  readonly contents: readonly Content[]
+  /** Of models that take turns on a slice. */
+  readonly groups: readonly TurnGroup[]
+  /** Something to begin from. */
+  readonly known?: Packing
 }
 
 /** Rounds in which mixtures that carry less than their parts add up to are packed again with that. */
@@ -35,23 +42,27 @@ const mixtureTolerance = 1e-3
 /**
  * Where requests of several buckets share replicas, their times are taken to add up; where a model knows better, a pool whose mixture carries less counts as so much slower, and all
  * is counted again. The bound is that of times that add up.
- * @param contents of GPUs under MPS
  */
 export async function counted(
   wanted: readonly Wanted[],
   kinds: readonly GpuKind[],
   seconds: number,
   rules: Rules,
-  contents: readonly Content[] = [],
+  more: More,
 ): Promise<Counts> {
   const slower = new Map<Segment, number>()
   const mixed = wanted.some(({ buckets, mixedRps }) => buckets && mixedRps)
   let bound: number | undefined
   for (let round = 0; round < mostRounds; round++) {
     const replicas = wanted.flatMap((of, m) =>
-      of.best.map((segment, s): Replica => ({ name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) })),
+      of.best.flatMap((segment, s): Replica[] => {
+        const replica = { name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) }
+        // A replica on several GPUs stays.
+        if (of.overDay === undefined || segment.gpus > 1) return [replica]
+        return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, level: i + 1 }))
+      }),
     )
-    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, contents)
+    const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, more)
     bound ??= found.bound
     const short = found.routed.filter(({ of, segment, counted: { segment: as } }) => {
       const known = slower.get(segment) ?? 1
@@ -61,7 +72,7 @@ export async function counted(
       if (less) slower.set(segment, Math.max(0.01, carries / addedRps))
       return less
     })
-    if (short.length === 0) return { gpus: found.gpus, shared: found.shared, replicas: found.replicas, bound }
+    if (short.length === 0) return { ...found, bound }
   }
   const names = wanted.filter(({ mixedRps }) => mixedRps).map(({ model }) => model)
   throw new FleetError(
@@ -85,6 +96,8 @@ interface Replica {
   readonly segment: Segment
   /** Of the buckets, as they are counted. */
   readonly rates?: readonly number[]
+  /** Of a model that takes turns: so many of it are in memory at that level of its day, the first is 1. */
+  readonly level?: number
 }
 
 async function countedOnce(
@@ -93,7 +106,7 @@ async function countedOnce(
   kinds: readonly GpuKind[],
   seconds: number,
   rules: Rules,
-  contents: readonly Content[],
+  { contents, groups, known }: More,
 ) {
   const columns = kinds.flatMap((kind, k) => kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })))
   const served = wanted.map((of, m) =>
@@ -105,16 +118,24 @@ async function countedOnce(
     ),
   )
   const routes = served.flatMap((rows) => rows.routes)
-  const programme = (shared: readonly SharedColumn[]) => programmeOf(columns, replicas, kinds, wanted, served, shared)
+  const turns = groups.map((group, i): Turns => ({ name: `t${i}`, group }))
+  const programme = (shared: readonly SharedColumn[]) => programmeOf({ columns, replicas, kinds, wanted, served, turns, shared })
   const { columns: shared, bound } = await fewContents(contents, programme)
-  const solved = await solve(programme(shared), seconds)
+  // What is lost of a model that bears that has variables of its own.
+  const start = known && rules.spared.size === 0 ? startFrom(known, columns, replicas) : undefined
+  const solved = await solve(programme(shared), seconds, start)
   if (solved === 'infeasible') throw tooFew(kinds)
   const counts = solved.values.map(Math.round)
   const at = columns.length + replicas.length
   const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
   const all = replicas.map((replica, i) => {
-    const { m, of, segment, rates } = replica
+    const { m, of, segment, rates, level } = replica
     const count = counts[columns.length + i] ?? 0
+    if (level !== undefined) {
+      // Level by level of a segment, they stand one after the other.
+      const before = level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
+      return { of, segment, counted: { model: of.model, segment, count: count - before, from: level } }
+    }
     if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count } }
     const s = of.best.indexOf(segment)
     const parts = of.buckets.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
@@ -124,55 +145,97 @@ async function countedOnce(
   })
   return {
     gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: counts[i] ?? 0 }, (): Uncut => ({ kind, partition }))),
-    shared: shared.flatMap(({ content }, i) => Array.from({ length: counts[at + routes.length + i] ?? 0 }, () => content)),
-    replicas: all.map((one): Counted => one.counted),
+    turns: turns.flatMap(({ group }, i) => Array.from({ length: counts[at + routes.length + i] ?? 0 }, () => group)),
+    shared: shared.flatMap(({ content }, i) => Array.from({ length: counts[at + routes.length + turns.length + i] ?? 0 }, () => content)),
+    replicas: trimmed(
+      all.map((one): Counted => one.counted),
+      wanted,
+    ),
     routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
     bound: bound ?? solved.bound,
   }
 }
 
+/** A packing as counts; undefined where there is more to it, or a segment that is none of these. */
+function startFrom({ gpus }: Packing, columns: readonly Column[], replicas: readonly Replica[]): ReadonlyMap<string, number> | undefined {
+  const start = new Map<string, number>()
+  for (const { kind, slots } of gpus) {
+    const cut = slots
+      .map(({ slice }) => slice)
+      .sort()
+      .join()
+    const column = columns.find((one) => one.kind.name === kind && [...one.partition].sort().join() === cut)
+    if (column === undefined || slots.some(({ stays, waiting }) => stays ?? waiting)) return undefined
+    start.set(column.name, (start.get(column.name) ?? 0) + 1)
+    for (const { model, segment } of slots) {
+      if (segment === undefined) continue
+      const own = replicas.filter((one) => one.of.model === model && one.of.buckets === undefined && one.segment === segment)
+      if (own.length === 0) return undefined
+      for (const { name } of own) start.set(name, (start.get(name) ?? 0) + 1 / segment.gpus)
+    }
+  }
+  return start
+}
+
 interface Served {
   readonly rows: Programme['rows']
-  /** Of these, the row to which GPUs that it shares add what they carry: parts of its demand. Absent: it shares none. */
-  readonly carriedRow?: number
+  /** Of the first of these rows, what is to be carried: GPUs that it shares add their part of that. Empty: it shares none. */
+  readonly carriedRps: readonly number[]
   readonly binaries: readonly string[]
   /** Of its buckets, continuous. */
   readonly routes: readonly string[]
 }
 
-function servedRows(m: number, { demandRps, buckets }: Wanted, own: readonly Replica[], spared: boolean): Served {
+function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: readonly Replica[], spared: boolean): Served {
   const binaries = spared ? own.map(({ name }) => `z${name}`) : []
   if (buckets !== undefined) {
     const pools = own.map(({ name, rates }) => ({ name, bucketRps: rates! }))
-    return { binaries, ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
+    return { binaries, carriedRps: [], ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
   }
-  const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
-  // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
-  const capped = carried.map(([part, name]): Term => [Math.min(1, part), name])
   const lost = `w${m}`
-  if (spared) return { binaries, routes: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
-  return { binaries, routes: [], rows: [[capped, '>= 1']], carriedRow: 0 }
+  if (spared) {
+    const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
+    return { binaries, routes: [], carriedRps: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
+  }
+  const levels = overDay?.levels ?? [1]
+  const rows = levels.map((level, i): Programme['rows'][number] => {
+    const there = own.filter((replica) => replica.level === undefined || replica.level === i + 1)
+    // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
+    return [there.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
+  })
+  return { binaries, routes: [], rows: [...rows, ...moreRows(own)], carriedRps: levels.map((level) => level * demandRps) }
 }
 
-function programmeOf(
-  columns: readonly Column[],
-  replicas: readonly Replica[],
-  kinds: readonly GpuKind[],
-  wanted: readonly Wanted[],
-  served: readonly Served[],
-  shared: readonly SharedColumn[],
-): Programme {
+interface Turns {
+  readonly name: string
+  readonly group: TurnGroup
+}
+
+interface Parts {
+  readonly columns: readonly Column[]
+  readonly replicas: readonly Replica[]
+  readonly kinds: readonly GpuKind[]
+  readonly wanted: readonly Wanted[]
+  readonly served: readonly Served[]
+  readonly turns: readonly Turns[]
+  readonly shared: readonly SharedColumn[]
+}
+
+function programmeOf({ columns, replicas, kinds, wanted, served, turns, shared }: Parts): Programme {
   const least = Math.min(...kinds.map(({ pricePerHour }) => pricePerHour))
   const slices = kinds.flatMap(({ name, partitions }) => [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })))
+  const moments = momentsOf(wanted)
   const room = slices.flatMap(({ gpu, slice }): Programme['rows'][number][] => {
     const given = columns.flatMap(({ name, kind, partition }): Term[] => {
       const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0
       return count > 0 ? [[-count, name]] : []
     })
-    const used = replicas.flatMap(({ name, segment }): Term[] =>
-      segment.gpu === gpu && segment.slice === slice ? [[segment.gpus, name]] : [],
-    )
-    return [[[...used, ...given], '<= 0']]
+    const taken = turns.flatMap(({ name, group }): Term[] => (group.kind.name === gpu && group.slice === slice ? [[1, name]] : []))
+    const own = replicas.filter(({ segment }) => segment.gpu === gpu && segment.slice === slice)
+    return moments.map((step) => {
+      const used = own.filter((replica) => presentAt(replica, step)).map(({ name, segment }): Term => [segment.gpus, name])
+      return [[...used, ...taken, ...given], '<= 0']
+    })
   })
   const numbered = kinds.flatMap(({ name, count }): Programme['rows'][number][] => {
     const of = [...columns, ...shared].filter(({ kind }) => kind.name === name).map((column): Term => [1, column.name])
@@ -181,23 +244,34 @@ function programmeOf(
   return {
     cost: [
       ...columns.map(({ name, kind }): Term => [kind.pricePerHour, name]),
-      ...replicas.map(({ name }): Term => [idleReplica * least, name]),
+      ...replicas.map((replica): Term => [idleReplica * least * timeOf(replica), replica.name]),
       ...served.flatMap(({ routes }) => routes.map((name): Term => [0, name])),
+      ...turns.map(({ name }): Term => [idleReplica * least, name]),
       ...shared.map(({ name, kind, content }): Term => [kind.pricePerHour + content.sharers.length * idleReplica * least, name]),
     ],
-    rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, shared)), ...room, ...numbered],
-    integers: [...columns, ...replicas, ...shared].map(({ name }) => name),
+    rows: [...served.flatMap((rows, m) => withShared(rows, wanted[m]!, turns, shared)), ...room, ...numbered],
+    integers: [...columns, ...replicas, ...turns, ...shared].map(({ name }) => name),
     binaries: served.flatMap(({ binaries }) => binaries),
   }
 }
 
-function withShared({ rows, carriedRow }: Served, { model, demandRps }: Wanted, shared: readonly SharedColumn[]): Programme['rows'] {
-  if (carriedRow === undefined) return rows
-  const more = shared.flatMap(({ name, carries }): Term[] => {
-    const rps = carries.get(model)
-    return rps === undefined ? [] : [[Math.min(1, rps / demandRps), name]]
+function withShared(
+  { rows, carriedRps }: Served,
+  { model }: Wanted,
+  turns: readonly Turns[],
+  shared: readonly SharedColumn[],
+): Programme['rows'] {
+  // Turns that were played carry all of it.
+  const played = turns.flatMap(({ name, group }): Term[] => (group.waiting.some((one) => one.model === model) ? [[1, name]] : []))
+  return rows.map(([terms, limit], i) => {
+    const asked = carriedRps[i]
+    if (asked === undefined) return [terms, limit]
+    const more = shared.flatMap(({ name, carries }): Term[] => {
+      const rps = carries.get(model)
+      return rps === undefined ? [] : [[Math.min(1, rps / asked), name]]
+    })
+    return [[...terms, ...played, ...more], limit]
   })
-  return rows.map(([terms, limit], i) => [i === carriedRow ? [...terms, ...more] : terms, limit])
 }
 
 /** The loss of a GPU takes a replica of each segment in use at the least; none needs more of one than carry the demand, and one more. */

@@ -40,7 +40,11 @@ const mostMixtures = 40
  * @param perNode GPUs of a node of a kind, over which a replica may stand
  * @throws FleetError where no kind can serve it, or a request is longer than the model's context
  */
-export function estimatedModel(of: EstimatedModel, kinds: readonly GpuKind[], perNode: (kind: string) => number): Required<FleetModel> {
+export function estimatedModel(
+  of: EstimatedModel,
+  kinds: readonly GpuKind[],
+  perNode: (kind: string) => number,
+): Required<Omit<FleetModel, 'turning' | 'overDay' | 'asked'>> {
   const longest = Math.max(...of.requests.map(lengthOf))
   if (longest > of.architecture.maxSequenceLength)
     throw new FleetError(

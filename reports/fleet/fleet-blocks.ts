@@ -6,12 +6,13 @@ import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import type { Migration } from './migration.ts'
-import { type FleetModel, type PackedGpu, type Packing, whole } from './packing.ts'
+import { type FleetModel, type PackedGpu, type Packing, type Segment, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
-import { poolOf } from './rules.ts'
+import { inMemoryOver, poolOf } from './rules.ts'
 import { type Sensitivity, sensitivityJson } from './sensitivity.ts'
 import { sharesGpus, sharingBlocks } from './sharing-blocks.ts'
+import { takesTurnsIn, turnBlocks, turnsJson, turnsOn } from './turn-blocks.ts'
 
 const hoursPerMonth = 730
 
@@ -34,7 +35,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : ', and nothing else shares a GPU'}`,
+      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there one at a time' : ', and nothing else shares a GPU'}`,
       ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
       ...ruleLines(plan, models),
     ]),
@@ -52,6 +53,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
       [1, 2, 3, 4],
     ),
     ...sharingBlocks(atPeaks),
+    ...turnBlocks(plan),
     ...mixBlocks(plan, fleet),
     heading(2, 'Beside it'),
     ...table(
@@ -62,15 +64,16 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
           ['each model alone on GPUs cut for it', compared.eachAlone],
           [`the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`, compared.firstFit],
           ...(compared.unshared ? [['the same with none side by side under MPS', compared.unshared] as const] : []),
+          ...(compared.unturned ? [['the same with every model in memory all day', compared.unturned] as const] : []),
           ...spareRows(plan),
         ] as const
       ).map(beside),
       [1, 2, 3],
     ),
-    ...(byHour ? hourBlocks(byHour, perHour) : []),
+    ...(byHour ? hourBlocks(byHour, perHour, takesTurnsIn(atPeaks)) : []),
     ...(byHour
       ? replicaBlocks(
-          placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared),
+          placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared).filter(({ inTurns }) => !inTurns),
           rules.spared.size > 0,
         )
       : []),
@@ -98,15 +101,25 @@ function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefine
 /** Asked for of what all replicas of a model carry, 0-1. */
 function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[], headroom: number): BusyByHour {
   return (model, segment) => {
-    const { carries } = standingOf(model, atPeaks, segment?.routed && poolOf(segment))
-    return hoursRps[models.indexOf(model)]!.map((rps) => (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries)
+    const carries = carriedByHour(model, atPeaks, segment?.routed && poolOf(segment))
+    return hoursRps[models.indexOf(model)]!.map((rps, hour) =>
+      rps === 0 ? 0 : (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries[hour]!,
+    )
   }
 }
 
+/** What is in memory of a model carries, the most in each hour of the day, requests per second. */
+function carriedByHour(model: string, { gpus }: Packing, pool?: string): number[] {
+  const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps, pool)
+  return Array.from({ length: 24 }, (_, hour) =>
+    Math.max(...carried.filter((__, step) => Math.floor((step * 24) / carried.length) === hour)),
+  )
+}
+
 export const fleetJson = (all: FleetPlan, fleet: readonly FleetModel[], sensitivity: Sensitivity, migration?: Migration): string => {
-  const { atPeaks, byHour, hoursRps: _, rules, mixes, ...plan } = all
+  const { atPeaks, byHour, hoursRps: _, turning: __, atRises, rules, mixes, ...plan } = all
   const { spared, apart } = rules
-  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
+  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
 }
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
@@ -114,9 +127,10 @@ const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   boundPerHour,
   gpus: gpus.map(({ kind, slots }) => ({
     kind,
-    slices: slots.map(({ slice, model, segment }) => ({
+    slices: slots.map(({ slice, model, segment, ...turns }) => ({
       slice,
       ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps, ...(segment.beside && { beside: segment.beside }) }),
+      ...turnsJson({ slice, ...turns }),
     })),
   })),
 })
@@ -128,15 +142,19 @@ function gpusOf({ gpus }: Packing): string {
 }
 
 function boundOf({ pricePerHour, boundPerHour }: Packing): string {
-  const above = boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
+  if (pricePerHour > 0 && !(boundPerHour > 0))
+    return 'the solver had no time to say how far from the best possible: --solver-time gives more'
+  const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
   return above < 1e-4 ? 'no packing of these costs less' : `within ${percent(above)} of the best possible`
 }
 
 const slotsOf = ({ slots }: PackedGpu): string =>
   counted(
-    slots.map(
-      ({ slice, model, segment }) => `${slice}: ${model === undefined ? 'free' : `${model}${segment?.label ? ` (${segment.label})` : ''}`}`,
-    ),
+    slots.map(({ slice, model, segment, ...turns }) => {
+      const there =
+        model === undefined ? (turnsOn({ slice, ...turns }) ?? 'free') : `${model}${segment?.label ? ` (${segment.label})` : ''}`
+      return `${slice}: ${there}`
+    }),
   ).join('; ')
 
 /** '2 × a', 'b': those that are alike once. */
@@ -150,14 +168,10 @@ function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonl
   return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
 }
 
-/** Replicas of a model, and what they carry together, requests per second. @param pool those alone */
+/** Replicas of a model, and what they carry together, requests per second; of those that come and go the most at once. @param pool those alone */
 function standingOf(name: string, { gpus }: Packing, pool?: string): { readonly replicas: number; readonly carries: number } {
-  const own = gpus.flatMap(({ slots }) =>
-    slots.filter(({ model, segment }) => model === name && (pool === undefined || poolOf(segment!) === pool)),
-  )
-  // A replica on several GPUs stands on each of them.
-  const replicas = Math.round(own.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0))
-  return { replicas, carries: own.reduce((sum, { segment }) => sum + segment!.rateRps / segment!.gpus, 0) }
+  const most = (weigh: (replica: Segment) => number) => Math.max(...inMemoryOver(gpus, name, weigh, pool))
+  return { replicas: Math.round(most(() => 1)), carries: most(({ rateRps }) => rateRps) }
 }
 
 function modelRow(name: string, demandRps: number, packing: Packing): string[] {
@@ -165,12 +179,12 @@ function modelRow(name: string, demandRps: number, packing: Packing): string[] {
   return [name, rate(demandRps), String(replicas), rate(carries), carries > 0 ? percent(demandRps / carries) : '-']
 }
 
-function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
+function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean): Block[] {
   const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
   return [
     heading(2, 'By hour'),
     paragraph(
-      `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it.`,
+      `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it${turns ? ', and no model takes turns within an hour' : ''}.`,
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
@@ -180,21 +194,25 @@ function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
   ]
 }
 
-const replicaBlocks = (placements: readonly Placement[], spared: boolean): Block[] => [
-  paragraph(
-    `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
-  ),
-  ...table(
-    ['model', 'on', 'replicas by hours'],
-    placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
-      model,
-      segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
-      spansOf(byHour, String)
-        .map(({ from, to, value }) => `${from}-${to}: ${value}`)
-        .join(', '),
-    ]),
-  ),
-]
+/** Those that take turns are told by themselves. */
+function replicaBlocks(placements: readonly Placement[], spared: boolean): Block[] {
+  if (placements.length === 0) return []
+  return [
+    paragraph(
+      `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
+    ),
+    ...table(
+      ['model', 'on', 'replicas by hours'],
+      placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
+        model,
+        segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
+        spansOf(byHour, String)
+          .map(({ from, to, value }) => `${from}-${to}: ${value}`)
+          .join(', '),
+      ]),
+    ),
+  ]
+}
 
 /** Hours one after the other that are alike, as one. */
 function spansOf<T>(byHour: readonly T[], keyOf: (one: T) => string): { readonly from: number; readonly to: number; readonly value: T }[] {

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
-import { steadyDemand, tableDemand, traceDemand } from '../plan/demand.ts'
+import { type Demand, steadyDemand, tableDemand, traceDemand } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { fleetBlocks, fleetJson } from './fleet-blocks.ts'
-import { hourlyPeaks, planFleet } from './fleet-plan.ts'
+import { planFleet } from './fleet-plan.ts'
+import { peaksOver } from './over-day.ts'
 import { whole } from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
@@ -13,6 +14,7 @@ const models = ['a', 'b'].map((name, i) => ({
   demand: tableDemand(i === 0 ? '0-12:8, 12-24:28' : '0-6:28, 6-24:8'),
 }))
 
+const hourlyPeaks = (demand: Demand, timezone?: string) => peaksOver(demand, 24, timezone)
 const unchanged = { changes: [], loosened: 0, untried: 0 }
 
 test('the highest rate of each hour, over all days', () => {
@@ -75,10 +77,12 @@ test('what bears the loss of a GPU, and what stays apart, is said, with what it 
 
 test('a table of replicas: slices by name or by their number, what takes too long or failed left out', () => {
   const text = 'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
+  const known = { gpu: 'A100-80GB', gpus: 1, limitMs: 50 }
   expect(readSegments(text, 't.csv', 'A100-80GB', 50)).toEqual([
-    { gpu: 'A100-80GB', slice: '1g.10gb', gpus: 1, rateRps: 50, label: 'batchSize 4', row: { line: 2, values: { batchSize: '4' } } },
-    { gpu: 'A100-80GB', slice: '2g.20gb', gpus: 1, rateRps: 120, label: 'batchSize 8', row: { line: 4, values: { batchSize: '8' } } },
+    { ...known, slice: '1g.10gb', rateRps: 50, label: 'batchSize 4', latencyMs: 20, row: { line: 2, values: { batchSize: '4' } } },
+    { ...known, slice: '2g.20gb', rateRps: 120, label: 'batchSize 8', latencyMs: 40, row: { line: 4, values: { batchSize: '8' } } },
   ])
+  expect(readSegments('gpu,rateRps,loadS\nL4,9,42.5\nL4,9,\n', 't.csv', undefined).map(({ loadS }) => loadS)).toEqual([42.5, undefined])
   expect(readSegments('gpu,slice,rateRps\nL4,,9\nA30,2g.12gb,4\n', 't.csv', undefined).map(({ gpu, slice }) => [gpu, slice])).toEqual([
     ['L4', 'whole'],
     ['A30', '2g.12gb'],
@@ -92,6 +96,7 @@ test.each([
   ['rateRps,latencyMs\n5,1\n', 't.csv:2: which GPU this ran on is not said'],
   ['gpu,slice,rateRps,latencyMs\nT4,1g.5gb,5,1\n', "t.csv:2: T4 has no slice '1g.5gb'"],
   ['gpu,rateRps,latencyMs\nX9,5,1\n', 't.csv:2: '],
+  ['gpu,rateRps,latencyMs,loadS\nT4,5,1,0\n', "t.csv:2: '0' is no load above 0"],
 ])('%j is refused by its line', (text, message) => {
   expect(() => readSegments(text, 't.csv', undefined, 10)).toThrow(message)
 })

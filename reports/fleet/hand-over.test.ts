@@ -119,7 +119,7 @@ test('a node that is not full says what the rest of it is', () => {
   ])
 })
 
-const replica = (byHour?: readonly number[]) =>
+const replica = (byHour?: readonly number[], inTurns?: readonly number[]) =>
   tableServing(
     {
       name: 'a A100 1g',
@@ -128,12 +128,12 @@ const replica = (byHour?: readonly number[]) =>
       segment: small,
       headroom: 0.1,
       sloMs: 200,
-      placed: { replicas: 14, ...(byHour && { byHour }), timezone: 'Europe/Berlin' },
+      placed: { replicas: 14, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone: 'Europe/Berlin' },
     },
     { image: 'registry.example/a:1', port: 9000, health: '/healthz' },
   )
-const manifestsOf = async (byHour?: readonly number[]) => {
-  const { text } = (await renderSpec('kubernetes', replica(byHour)))[0]!
+const manifestsOf = async (byHour?: readonly number[], inTurns?: readonly number[]) => {
+  const { text } = (await renderSpec('kubernetes', replica(byHour, inTurns)))[0]!
   const { objects, problems } = checkManifests(text)
   expect(problems).toEqual([])
   return {
@@ -189,4 +189,25 @@ test('replicas follow the hours by cron, over midnight too, begun before their h
     maxReplicaCount: 14,
     triggers: [cron('55 7 * * *', '0 20 * * *', '7'), cron('55 19 * * *', '0 2 * * *', '14')],
   })
+})
+
+test('in turns a model is put out of memory at once when its time is over, and begins when the room is its own', async () => {
+  const quarters = Array.from({ length: 96 }, (_, step) => (step >= 81 || step < 30 ? (step >= 4 && step < 12 ? 14 : 2) : 0))
+  const { of, text } = await manifestsOf(undefined, quarters)
+  expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
+  const cron = (start: string, end: string, desiredReplicas: string) => ({
+    type: 'cron',
+    metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
+  })
+  expect(of('ScaledObject')!.spec).toEqual({
+    scaleTargetRef: { name: 'a-a100-1g' },
+    pollingInterval: 15,
+    cooldownPeriod: 0,
+    advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } } },
+    minReplicaCount: 0,
+    maxReplicaCount: 14,
+    triggers: [cron('15 20 * * *', '0 1 * * *', '2'), cron('0 1 * * *', '0 3 * * *', '14'), cron('0 3 * * *', '30 7 * * *', '2')],
+  })
+  expect(text).toContain('out of memory it answers nothing')
+  expect(text).toContain('by the clock of Europe/Berlin')
 })

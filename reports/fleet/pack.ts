@@ -8,13 +8,18 @@
  *
  * The solver's bound says how far from the best what it found may be. Rules on what falls together are not in it: for a model that bears the loss of a GPU at least a replica
  * of each segment that it uses is lost, w(m) ≥ rate·[y > 0] and Σ rate·y - w(m) ≥ demand(m), so that its bound holds, and where models are put decides the rest (`assignment.ts`).
+ *
+ * Models that take turns have y for each level of their day, more of every segment at a higher one, and slices have room for what is there in each step of the day. Whoever comes
+ * finds a slice free where there are no more at once than slices, so that the counts are enough here too. Sets of models that were played in turns on one slice are columns.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import { assign, type Place, type Wanted } from './assignment.ts'
-import { type Counted, counted, tooFew, type Uncut } from './count-programme.ts'
+import { assign, type Counted, type Place, type Wanted } from './assignment.ts'
+import { counted, tooFew, type Uncut } from './count-programme.ts'
 import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing } from './packing.ts'
 import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
 import { type Content, contentsOf } from './shared-gpus.ts'
+import { type Coming, withStays } from './slot-stays.ts'
+import { type TurnGroup, takesTurns, turnGroupsOf } from './turn-groups.ts'
 
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
@@ -30,20 +35,25 @@ export async function pack(
   rules = noRules,
   known?: Packing,
 ): Promise<Packing> {
-  const wanted = models.flatMap((model, i): Wanted[] =>
-    demandRps[i]! > 0
-      ? [
-          {
-            model: model.name,
-            demandRps: demandRps[i]!,
-            best: bestPerSlice(model, kinds),
-            buckets: model.buckets,
-            mixedRps: model.mixedRps,
-            shared: model.segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps)),
-          },
-        ]
-      : [],
-  )
+  const wanted = models
+    .flatMap((model, i): Wanted[] =>
+      demandRps[i]! > 0
+        ? [
+            {
+              model: model.name,
+              demandRps: demandRps[i]!,
+              best: bestPerSlice(model, kinds),
+              buckets: model.buckets,
+              mixedRps: model.mixedRps,
+              shared: model.segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps)),
+              overDay: model.overDay,
+              asked: model.asked,
+              turning: model.turning,
+            },
+          ]
+        : [],
+    )
+    .map((of) => (takesTurns(of, rules) ? of : { ...of, overDay: undefined }))
   const without = wanted.flatMap(unservedOf)
   if (without.length > 0)
     throw new FleetError(
@@ -57,14 +67,23 @@ export async function pack(
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, found.boundPerHour) }
       : found
   const contents = contentsOf(wanted, kinds, rules)
-  const { gpus, shared, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, contents)
-  const apart = placedOn(gpus, replicas, rules)
+  const groups = turnGroupsOf(wanted, kinds, rules)
+  const { gpus, shared, turns, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, {
+    contents,
+    groups,
+    known,
+  })
+  const apart = placedInTurns(placedOn(gpus, replicas.filter(isAlwaysThere(wanted)), rules), turns, comingsOf(wanted, replicas))
   const placed = apart && [...apart, ...shared.map(packedShared)]
   const pricePerHour = priceOf([...gpus, ...shared])
   if (placed !== undefined && keepsAll(placed, wanted, rules))
     return orKnown({ gpus: placed, pricePerHour, boundPerHour: Math.min(pricePerHour, bound) })
   // By the rules a second programme places slices, and nothing that is shared.
   if (shared.length > 0) return pack(models, demandRps, kinds.map(unshared), seconds, rules, known)
+  if (wanted.some(({ overDay }) => overDay !== undefined))
+    return known
+      ? { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
+      : pack(models.map(unturned), demandRps, kinds, seconds, rules)
   const assigned = ruled ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound) : undefined
   if (assigned === 'infeasible') throw tooFew(kinds)
   if (assigned !== undefined) return orKnown(assigned)
@@ -91,6 +110,40 @@ const asRouted = (wanted: readonly Wanted[], replicas: readonly Counted[]): Want
 
 /** A kind without MPS. */
 export const unshared = ({ mps: _, ...kind }: GpuKind): GpuKind => kind
+
+/** A model that stays in memory. */
+export const unturned = ({ overDay: _, asked: __, ...model }: FleetModel): FleetModel => model
+
+/** Of what was counted, whether it is there at every step of the day. */
+const isAlwaysThere =
+  (wanted: readonly Wanted[]) =>
+  ({ model, from }: Counted): boolean =>
+    from === undefined || wanted.find((of) => of.model === model)!.overDay!.levelAt.every((level) => level >= from)
+
+const comingsOf = (wanted: readonly Wanted[], replicas: readonly Counted[]): Coming[] =>
+  replicas
+    .filter((one) => !isAlwaysThere(wanted)(one))
+    .flatMap(({ model, segment, count, from }) => {
+      const { levelAt } = wanted.find((of) => of.model === model)!.overDay!
+      return Array.from({ length: count }, (): Coming => ({ model, segment, present: levelAt.map((level) => level >= from!) }))
+    })
+
+/** Those that take turns, on the slices that are left. */
+function placedInTurns(
+  gpus: readonly PackedGpu[] | undefined,
+  groups: readonly TurnGroup[],
+  comings: readonly Coming[],
+): readonly PackedGpu[] | undefined {
+  if (gpus === undefined) return undefined
+  const packed = gpus.map(({ kind, slots }) => ({ kind, slots: [...slots] }))
+  for (const { kind, slice, waiting } of groups) {
+    const isFree = (slot: PackedGpu['slots'][number]) => slot.slice === slice && slot.model === undefined && slot.waiting === undefined
+    const gpu = packed.find((one) => one.kind === kind.name && one.slots.some(isFree))
+    if (gpu === undefined) return undefined
+    gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting }
+  }
+  return withStays(packed, comings)
+}
 
 const packedShared = ({ kind, sharers }: Content): PackedGpu => ({
   kind: kind.name,

@@ -2,6 +2,8 @@
 
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import type { Slowdown } from './interference.ts'
+import type { OverDay } from './over-day.ts'
+import type { Asked, Waits } from './waits.ts'
 
 /** A GPU that is not cut. */
 export const whole = 'whole'
@@ -51,9 +53,13 @@ export interface Segment {
   readonly label: string
   /** Of a GPU under MPS, of its threads, 0-1; its slice is then written '40%'. Absent: a whole one, or a slice of MIG. */
   readonly share?: number
+  /** Seconds until one that was not in memory serves. */
+  readonly loadS?: number
   /** What its batches take, and may take; GPU memory that its processes hold. */
   readonly latencyMs?: number
   readonly limitMs?: number
+  /** What one request at a time takes, the SLO's percentile, where that was measured. */
+  readonly idleMs?: number
   readonly memoryMiB?: number
   /** Packed beside others under MPS: who they are, what it carries alone on its share, and how much slower they make it. */
   readonly beside?: Slowdown & { readonly others: readonly string[]; readonly aloneRps: number }
@@ -72,13 +78,50 @@ export interface FleetModel {
   readonly mixedRps?: (segment: Segment, parts: readonly number[], addedRps: number) => number
   /** Its rates were not measured: what they are instead, and their error. */
   readonly estimated?: string
+  /** It may be put out of memory; absent: it stays. */
+  readonly turning?: Turning
+  /** What of it is in memory when; absent: all of it always. */
+  readonly overDay?: OverDay
+  /** Its requests as they come, of one that may be loaded when they do. */
+  readonly asked?: Asked
 }
 
-/** What stands on a slice; a replica on several GPUs stands on each of them. Absent segment: nothing does. */
+/** How a model comes back into memory. */
+export interface Turning {
+  /** Seconds until its slowest replica serves that was not there. */
+  readonly loadS: number
+  readonly loadFrom: 'as given' | 'of its table' | 'measured'
+  /** It leaves so many seconds before its hours end: what comes then is refused, as the user allows. */
+  readonly endsEarlyS?: number
+  /** Its requests may wait for that: the SLO's percentile, 0-1, and seconds where its weights wait in the host's memory. */
+  readonly onDemand?: { readonly percentile: number; readonly wakeS?: number }
+}
+
+/** A replica that is in memory for a part of the day. */
+export interface Stay {
+  readonly model: string
+  readonly segment: Segment
+  /** Steps of the day, what it loads in counted; `to` is above the day's end where it stays over midnight. */
+  readonly from: number
+  readonly to: number
+}
+
+/** A model that is loaded into a slice when its requests come, in turns with others. */
+export interface Waiting {
+  readonly model: string
+  readonly segment: Segment
+  readonly waits: Waits
+}
+
+/** What stands on a slice; a replica on several GPUs stands on each of them. Absent segment: nothing does, or some do in turns. */
 interface Slot {
   readonly slice: string
   readonly model?: string
   readonly segment?: Segment
+  /** By the hours of the day, in their order. */
+  readonly stays?: readonly Stay[]
+  /** As requests come. */
+  readonly waiting?: readonly Waiting[]
 }
 
 export interface PackedGpu {
@@ -124,3 +167,9 @@ const ratesOf = ({ bucketRps, rateRps }: Segment): readonly number[] => bucketRp
 
 const isNoLess = (one: Segment, other: Segment): boolean =>
   one.gpu === other.gpu && one.slice === other.slice && one.gpus === other.gpus && ratesOf(one).every((rps, i) => rps >= ratesOf(other)[i]!)
+
+/** Seconds that a request of a replica which is not busy may wait and still keep its SLO; 0 where nothing is known of that. */
+export const slackOf = ({ limitMs, idleMs, latencyMs }: Segment): number => {
+  const takesMs = idleMs ?? latencyMs
+  return limitMs === undefined || takesMs === undefined ? 0 : Math.max(0, limitMs - takesMs) / 1000
+}

@@ -59,12 +59,14 @@ const gap = 1e-6
 
 /**
  * @param seconds after which the best that is known is taken
+ * @param start values of all variables that keep the rows, by name; those that are not named are 0
  * @returns values that may keep no row where the time was up before any were found: the caller checks them
  */
-export async function solve(programme: Programme, seconds: number): Promise<Solution | 'infeasible'> {
+export async function solve(programme: Programme, seconds: number, start?: ReadonlyMap<string, number>): Promise<Solution | 'infeasible'> {
   const { withModel, constants } = await solver()
   return withModel({ format: 'lp', data: written(programme) }, (model) => {
     model.options.set({ output_flag: false, mip_rel_gap: gap, time_limit: seconds })
+    if (start) model.setSolution({ colValue: programme.cost.map(([, name]) => start.get(name) ?? 0) })
     model.run()
     if (model.getModelStatus() === constants.modelStatus.infeasible) return 'infeasible' as const
     return { values: [...model.getSolution().colValue], bound: Number(model.info.get('mip_dual_bound')) }

@@ -1,5 +1,6 @@
 /** What a packing keeps beyond its demands, checked on the packing itself: no solver is believed. */
 import type { Interference } from './interference.ts'
+import { type OverDay, stepsOfDay } from './over-day.ts'
 import type { PackedGpu, Segment } from './packing.ts'
 
 export interface Rules {
@@ -19,11 +20,12 @@ export const enough = 1 - 1e-5
 /** @param wanted what each model must carry, requests per second */
 export function keepsAll(
   gpus: readonly PackedGpu[],
-  wanted: readonly { readonly model: string; readonly demandRps: number }[],
+  wanted: readonly { readonly model: string; readonly demandRps: number; readonly overDay?: OverDay }[],
   { spared, apart }: Rules,
 ): boolean {
   const demands = new Map<string, number>()
-  for (const { model, demandRps } of wanted) demands.set(model, (demands.get(model) ?? 0) + demandRps)
+  const turning = wanted.filter(({ overDay }) => overDay !== undefined)
+  for (const { model, demandRps, overDay } of wanted) if (overDay === undefined) demands.set(model, (demands.get(model) ?? 0) + demandRps)
   const carries = [...demands].every(([model, demandRps]) => {
     const onEach = gpus.map(({ slots }) => slots.flatMap(({ model: of, segment }) => (of === model && segment ? [segment] : [])))
     const carried = (segments: readonly (readonly Segment[])[], asked: number): boolean => {
@@ -44,7 +46,36 @@ export function keepsAll(
     )
     return shares >= enough && each
   })
-  return carries && gpus.every(({ slots }) => apart.every((group) => modelsOf(slots).filter((model) => group.includes(model)).length <= 1))
+  return (
+    carries &&
+    turning.every((one) => keepsHours(gpus, one.model, one.demandRps, one.overDay!)) &&
+    gpus.every(({ slots }) => apart.every((group) => modelsOf(slots).filter((model) => group.includes(model)).length <= 1))
+  )
+}
+
+/** Whether what is in memory of a model carries its rate in each step of the day. */
+function keepsHours(gpus: readonly PackedGpu[], model: string, demandRps: number, { levels, levelAt }: OverDay): boolean {
+  const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps)
+  return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * levels[level - 1]! * enough)
+}
+
+/**
+ * Replicas of a model that are in memory in each step of the day, those that load counted, and what is loaded as requests come as if it always were.
+ * @param weigh what one counts as @param pool those alone
+ */
+export function inMemoryOver(gpus: readonly PackedGpu[], model: string, weigh: (replica: Segment) => number, pool?: string): number[] {
+  const sum = new Array<number>(stepsOfDay).fill(0)
+  const add = (one: { readonly model?: string; readonly segment?: Segment }, from = 0, to = stepsOfDay) => {
+    if (one.model !== model || !one.segment || (pool !== undefined && poolOf(one.segment) !== pool)) return
+    // A replica on several GPUs stands on each of them.
+    for (let step = from; step < to; step++) sum[step % stepsOfDay]! += weigh(one.segment) / one.segment.gpus
+  }
+  for (const { stays = [], waiting = [], ...slot } of gpus.flatMap(({ slots }) => slots)) {
+    add(slot)
+    for (const one of waiting) add(one)
+    for (const stay of stays) add(stay, stay.from, stay.to)
+  }
+  return sum
 }
 
 /** Whether a model may be put on a GPU where these are. */
@@ -54,4 +85,11 @@ export const mayJoin = (model: string, slots: PackedGpu['slots'], apart: Rules['
 /** Replicas that are alike. */
 export const poolOf = ({ gpu, slice, gpus, label }: Segment): string => [gpu, slice, gpus, label].join('\n')
 
-const modelsOf = (slots: PackedGpu['slots']): string[] => [...new Set(slots.flatMap(({ model }) => (model === undefined ? [] : [model])))]
+const modelsOf = (slots: PackedGpu['slots']): string[] => [
+  ...new Set(
+    slots.flatMap(({ model, stays = [], waiting = [] }) => [
+      ...(model === undefined ? [] : [model]),
+      ...[...stays, ...waiting].map((one) => one.model),
+    ]),
+  ),
+]

@@ -13,6 +13,7 @@ const known = {
   infeasible: ['infeasible'],
   share: ['gpusharepercent', 'mpspercent'],
   memory: ['memorymib', 'gpumemorymib'],
+  load: ['loads', 'loadseconds', 'launchs', 'launchseconds'],
 } as const
 const unread = ['priceperhour']
 const hint =
@@ -36,7 +37,7 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     throw new FleetError(`${shown} has no column of ${at.rate < 0 ? 'rates' : 'latencies'}`, hint)
   const told = names.map((name, i) => (Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i]))
   return records.flatMap(({ cells, line }) => {
-    const number = (column: 'rate' | 'latency' | 'share' | 'memory'): number => {
+    const number = (column: 'rate' | 'latency' | 'share' | 'memory' | 'load'): number => {
       const cell = cells[at[column]] ?? ''
       const value = cell.trim() === '' ? Number.NaN : Number(cell)
       if (!(value > 0)) throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
@@ -50,10 +51,12 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     const label = Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
-    const row = { gpu: gpu.name, gpus: 1, rateRps, label, row: { line, values } }
+    const loadS = cells[at.load]?.trim() ? number('load') : undefined
+    const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...(loadS !== undefined && { loadS }), row: { line, values } }
+    const limited = at.latency >= 0 && Number.isFinite(sloMs) ? { latencyMs: number('latency'), limitMs: sloMs } : {}
     const percent = cells[at.share]?.trim() ? number('share') : 100
     if (percent > 100) throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)
-    if (percent === 100) return [{ ...row, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
+    if (percent === 100) return [{ ...row, ...limited, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
     if (at.latency < 0 || at.memory < 0)
       throw new FleetError(`${shown}: rows on shares of a GPU need ${at.latency < 0 ? 'latencyMs' : 'memoryMiB'}`, sharedHint)
     const shared = { slice: `${percent}%`, share: percent / 100, latencyMs: number('latency'), limitMs: sloMs, memoryMiB: number('memory') }

@@ -1,19 +1,28 @@
-/** Replicas that a fleet has room for, by the hour where fewer do: KEDA's cron triggers, of which the highest holds. */
+/** Replicas that a fleet has room for, by the hour where fewer do or others have their room: KEDA's cron triggers, of which the highest holds. */
 import type { Manifest } from './manifest.ts'
-import type { Serving } from './serving.ts'
+import type { Placed, Serving } from './serving.ts'
 
 /** Replicas start before the hour that needs them: by the measured launch, rounded up. Assumed where none was measured of what is deployed. */
 const assumedLeadMinutes = 5
 const mostLeadMinutes = 30
 
-const leadOf = ({ figures, evidence: { launchSeconds } }: Serving): number =>
-  launchSeconds === undefined || !figures.hold ? assumedLeadMinutes : Math.min(mostLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
+const leadOf = ({ figures, placed, evidence: { launchSeconds } }: Serving): number =>
+  placed?.inTurns
+    ? 0
+    : launchSeconds === undefined || !figures.hold
+      ? assumedLeadMinutes
+      : Math.min(mostLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
 
-/** A ScaledObject with a trigger for each span of hours that needs more than the least; nothing where all hours are alike. */
+/** Of equal parts of the day. */
+const countsOf = ({ byHour, inTurns }: Placed): readonly number[] => inTurns ?? byHour ?? []
+
+/** A ScaledObject with a trigger for each span of time that needs more than the least; nothing where all are alike. */
 export function cronScaled(serving: Serving): Manifest[] {
   const { placed } = serving
-  const least = Math.min(...(placed?.byHour ?? [Number.POSITIVE_INFINITY]))
-  if (placed?.byHour === undefined || placed.byHour.every((count) => count === least)) return []
+  const counts = placed ? countsOf(placed) : []
+  const least = Math.min(...counts)
+  if (placed === undefined || counts.every((count) => count === least)) return []
+  const minutes = (hoursOfDay * 60) / counts.length
   return [
     {
       apiVersion: 'keda.sh/v1alpha1',
@@ -21,14 +30,15 @@ export function cronScaled(serving: Serving): Manifest[] {
       metadata: { name: serving.name },
       spec: {
         scaleTargetRef: { name: serving.name },
+        ...(placed.inTurns && handedOver),
         minReplicaCount: least,
         maxReplicaCount: placed.replicas,
-        triggers: spansAbove(placed.byHour, least).map(({ from, to, replicas }) => ({
+        triggers: spansAbove(counts, least).map(({ from, to, replicas }) => ({
           type: 'cron',
           metadata: {
             timezone: placed.timezone,
-            start: atMinute(from * 60 - leadOf(serving)),
-            end: atMinute(to * 60),
+            start: atMinute(from * minutes - leadOf(serving)),
+            end: atMinute(to * minutes),
             desiredReplicas: String(replicas),
           },
         })),
@@ -37,23 +47,34 @@ export function cronScaled(serving: Serving): Manifest[] {
   ]
 }
 
+/** The next waits for the room: no five minutes until the last is put out, and none until an autoscaler dares to end others (KEDA's and the HPA's defaults). */
+const handedOver: Manifest = {
+  pollingInterval: 15,
+  cooldownPeriod: 0,
+  advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } } },
+}
+
 /** No slice is there for one more, so an update ends one first. */
 export const placedStrategy: Manifest = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
 
 export const roomNote =
   'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
 
-/** What the reader of a placed deployment must know. */
-/** @param scaled its replicas follow the hours, by KEDA */
-export const placedNotes = (serving: Serving, scaled: boolean): string[] =>
-  serving.placed === undefined
-    ? []
-    : [
-        roomNote,
-        ...(scaled
-          ? [`needs KEDA: replicas follow the hours (${serving.placed.timezone}), each begun ${leadOf(serving)} min before its hour`]
-          : []),
-      ]
+/** What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by KEDA */
+export function placedNotes(serving: Serving, scaled: boolean): string[] {
+  const { placed } = serving
+  if (placed === undefined) return []
+  if (placed.inTurns)
+    return [
+      'others have its room when it is out of memory: nothing but the models of this fleet may ask for these slices, and an update ends a replica before the next begins',
+      `needs KEDA: replicas come and go by the clock of ${placed.timezone}, the time that they load in counted`,
+      ...(Math.min(...placed.inTurns) === 0 ? ['out of memory it answers nothing: its Service refuses what comes then'] : []),
+    ]
+  return [
+    roomNote,
+    ...(scaled ? [`needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`] : []),
+  ]
+}
 
 const hoursOfDay = 24
 const atMinute = (minute: number): string => {
@@ -61,16 +82,16 @@ const atMinute = (minute: number): string => {
   return `${ofDay % 60} ${Math.floor(ofDay / 60)} * * *`
 }
 
-/** Spans of hours with the same count, over midnight too; those of the least left out. `to` may be above 24. */
-function spansAbove(byHour: readonly number[], least: number): { readonly from: number; readonly to: number; readonly replicas: number }[] {
-  // From an hour of the least no span goes over the end.
-  const first = byHour.indexOf(least)
+/** Spans of the day with the same count, over midnight too, in its parts; those of the least left out. `to` may be above their number. */
+function spansAbove(counts: readonly number[], least: number): { readonly from: number; readonly to: number; readonly replicas: number }[] {
+  // From one of the least on no span goes over the end.
+  const first = counts.indexOf(least)
   const spans: { from: number; to: number; replicas: number }[] = []
-  for (let hour = first; hour < first + hoursOfDay; hour++) {
-    const replicas = byHour[hour % hoursOfDay]!
+  for (let at = first; at < first + counts.length; at++) {
+    const replicas = counts[at % counts.length]!
     const last = spans.at(-1)
-    if (last?.to === hour && last.replicas === replicas) last.to = hour + 1
-    else if (replicas > least) spans.push({ from: hour, to: hour + 1, replicas })
+    if (last?.to === at && last.replicas === replicas) last.to = at + 1
+    else if (replicas > least) spans.push({ from: at, to: at + 1, replicas })
   }
   return spans
 }

@@ -99,6 +99,8 @@ export interface Placed {
   readonly replicas: number
   /** Of each hour of the day, by the clock of `timezone`, 24; absent: all the same. */
   readonly byHour?: readonly number[]
+  /** Likewise of each quarter of an hour, where their room is another model's meanwhile: begun early enough already, and 0 where none is in memory. */
+  readonly inTurns?: readonly number[]
   /** Of the IANA database. */
   readonly timezone: string
 }

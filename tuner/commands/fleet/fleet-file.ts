@@ -16,7 +16,7 @@ import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
-import { share } from '../../experiment/schema-parts.ts'
+import { duration, share } from '../../experiment/schema-parts.ts'
 import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { classesSchema, type LlmEntry, llmSchema } from './request-sizes.ts'
@@ -66,6 +66,9 @@ const gpu = z.strictObject({
   mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
+/** Whether models leave memory for one another: by the hours of their demand, or as requests come too. */
+const turns = z.enum(['byHour', 'onDemand', 'never'])
+
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)
 /** A time that whole answers keep, or limits on parts of a stream. */
@@ -104,9 +107,15 @@ const model = z
     modelUri: withoutSecret.optional(),
     builtin: builtin.optional(),
     spare: spare.optional(),
+    turns: turns.optional(),
+    load: duration.optional(),
+    wake: duration.optional(),
+    endsEarly: duration.optional(),
     demand,
   })
-  .superRefine(({ experiment, table, classes, llm, slo }, context) => {
+  .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns }, context) => {
+    if ((classes ?? llm) !== undefined && inTurns !== undefined && inTurns !== 'never')
+      context.addIssue({ code: 'custom', path: ['turns'], message: 'models whose requests are told apart stay in memory', input: inTurns })
     if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
       context.addIssue({
         code: 'custom',
@@ -130,6 +139,8 @@ const fleet = z
     ),
     models: z.record(z.string(), model),
     spare: spare.default(0),
+    turns: turns.default('never'),
+    endsEarly: duration.optional(),
     apart: z.array(z.array(z.string()).min(2)).default([]),
     pairs: z.string().min(1).optional(),
     headroom: share.default(0),
@@ -167,6 +178,13 @@ export interface FleetModelEntry {
   readonly port?: number
   readonly health?: string
   readonly modelUri?: string
+  /** It leaves memory for others; absent: it stays. */
+  readonly turns?: 'byHour' | 'onDemand'
+  /** Until it serves, as the user knows it; and where its weights wait in the host's memory. */
+  readonly loadS?: number
+  readonly wakeS?: number
+  /** It may leave so long before its hours end. */
+  readonly endsEarlyS?: number
   /** What the built-in predictor serves in its place, where pairs are measured. */
   readonly builtin?: string
 }
@@ -193,11 +211,20 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
   const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, ...deployed }]): FleetModelEntry => {
+    ([
+      name,
+      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, endsEarly, ...deployed },
+    ]): FleetModelEntry => {
       const source = sourceOf(path, kinds)
+      const inTurns = turns ?? given.turns
+      const early = endsEarly ?? given.endsEarly
       return {
         name,
         ...deployed,
+        ...(inTurns !== 'never' && { turns: inTurns }),
+        ...(load !== undefined && { loadS: load / 1000 }),
+        ...(wake !== undefined && { wakeS: wake / 1000 }),
+        ...(early !== undefined && { endsEarlyS: early / 1000 }),
         ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
         ...(classes && {
           classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({

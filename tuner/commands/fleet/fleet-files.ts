@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
-import { type FleetModel, whole } from '../../../reports/fleet/packing.ts'
+import { type FleetModel, type Packing, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
@@ -46,8 +46,11 @@ export async function fleetFiles(
   if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
   for (const [i, placement] of placements.entries()) {
     const { entry, source } = models.find((one) => one.entry.name === placement.model)!
-    const placed: Placed = { replicas: placement.replicas, ...(placement.byHour && { byHour: placement.byHour }), timezone }
+    const { replicas, byHour, inTurns } = placement
+    const placed: Placed = { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone }
     try {
+      if (inTurns && target !== 'kubernetes')
+        throw new SpecError(`it takes turns with others, and ${target} keeps its replicas at all hours`, 'use --target kubernetes')
       const serving = servingOf(entry, source, placement, names[i]!, headroom, placed, perNode(placement.segment.gpu))
       const written = await renderSpec(target, serving)
       const folder = written.length === 1 ? 'models' : join('models', serving.name)
@@ -61,9 +64,22 @@ export async function fleetFiles(
       leftOut.push(`${names[i]}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
     }
   }
+  leftOut.push(...onDemand(atPeaks))
   const cuts = migLayoutsYaml(layouts, perNode)
   return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
 }
+
+/** What is loaded as requests come. Who holds these, and has models loaded, is no object of a cluster. */
+const onDemand = ({ gpus }: Packing): string[] =>
+  gpus.flatMap(({ kind, slots }) =>
+    slots.flatMap(({ slice, waiting }) =>
+      waiting === undefined
+        ? []
+        : [
+            `${waiting.map(({ model }) => model).join(', ')} in turns on ${slice === whole ? `a ${kind}` : `${slice} of a ${kind}`}: a proxy in one pod with that GPU holds their requests and has one of them loaded at a time, such as llama-swap with a group of them (swap: true), each started by its own command, concurrencyLimit: above the requests that wait; or vLLM servers in sleep mode, put to sleep before another is woken (/sleep, /wake_up)`,
+          ],
+    ),
+  )
 
 function servingOf(
   entry: FleetModelEntry,

@@ -9,6 +9,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { CliBox, type CliResult } from '../../testing/run-cli.ts'
 import { readFleetFile } from './fleet-file.ts'
 import { fleetFiles } from './fleet-files.ts'
+import { turningOf } from './model-source.ts'
 import { todayBlocks } from './today.ts'
 
 let folder: string
@@ -110,6 +111,94 @@ test('the files that it hands over are valid; what is not written, or was there 
   } finally {
     box.dispose()
   }
+})
+
+describe('models in turns', () => {
+  const entries = (more: string, ofA = '') =>
+    fileOf(`gpus: {L4: }\nmodels:\n  a: {table: a.csv, slo: 2s, demand: 5${ofA}}\n  b: {table: b.csv, demand: 5, turns: never}\n${more}\n`)
+      .models
+  const segment = { gpu: 'L4', slice: 'whole', gpus: 1, rateRps: 9, label: '' }
+  const turning = (more: string, ofA = '', of = {}) => turningOf(entries(more, ofA)[0]!, { segments: [segment, { ...segment, ...of }] })
+
+  test('load as long as the user says, else as the slowest that is known; all or one of them, by the hours or as requests come', () => {
+    expect(turning('', '', { loadS: 30 })).toBeUndefined()
+    expect(turning('turns: byHour', '', { loadS: 30 })).toEqual({ loadS: 30, loadFrom: 'of its table' })
+    expect(turning('', ', turns: byHour, load: 1m30s', { loadS: 30 })).toEqual({ loadS: 90, loadFrom: 'as given' })
+    expect(turning('turns: byHour\nendsEarly: 15m', '', { loadS: 30 })).toMatchObject({ endsEarlyS: 900 })
+    expect(turning('turns: byHour\nendsEarly: 15m', ', endsEarly: 5m', { loadS: 30 })).toMatchObject({ endsEarlyS: 300 })
+    expect(turning('turns: onDemand', ', load: 90s, wake: 1500ms', { limitMs: 2000 })).toEqual({
+      ...{ loadS: 90, loadFrom: 'as given' },
+      onDemand: { percentile: 0.99, wakeS: 1.5 },
+    })
+    expect(entries('turns: byHour')[1]).not.toHaveProperty('turns')
+    const measured = fileOf('gpus: {L4: }\nturns: byHour\nmodels: {a: {experiment: a-1, demand: 5}}\n').models[0]!
+    expect(
+      turningOf(measured, {
+        segments: [
+          { ...segment, loadS: 20 },
+          { ...segment, loadS: 50 },
+        ],
+      }),
+    ).toEqual({ loadS: 50, loadFrom: 'measured' })
+  })
+
+  test('are refused where nobody knows how long a load takes, what requests may wait, or they are told apart', () => {
+    expect(() => turning('turns: byHour')).toThrow('how long a takes until it serves was not measured')
+    expect(() => turning('turns: onDemand', '', { loadS: 3 })).toThrow('what requests of a may wait for a load is not known')
+    expect(() => entries('turns: often')).toThrow(/turns/)
+    expect(() => entries('', ', load: 0s')).toThrow(/models.a.load/)
+    expect(() =>
+      fileOf('gpus: {L4: }\nmodels:\n  a: {llm: {model: llama-3.1-8b}, slo: p90 tpot<80ms, demand: 5, turns: byHour}\n'),
+    ).toThrow(/models.a.turns: models whose requests are told apart stay in memory/)
+  })
+
+  test('are written with KEDA for Kubernetes, and for nothing that keeps replicas at all hours', async () => {
+    const file = fileOf(
+      'gpus: {L4: }\nmodels:\n  a: {table: a.csv, demand: 5, slo: 1s, image: "x:1"}\n  b: {table: b.csv, demand: 5, slo: 1s, image: "x:2"}\n',
+    )
+    const stays = [
+      { model: 'a', segment, from: 31, to: 80 },
+      { model: 'b', segment, from: 81, to: 126 },
+    ]
+    const group = { slice: 'whole', waiting: ['c', 'd'].map((model) => ({ model, segment })) }
+    const plan = {
+      atPeaks: {
+        gpus: [
+          { kind: 'L4', slots: [{ slice: 'whole', stays }] },
+          { kind: 'L4', slots: [group] },
+        ],
+        pricePerHour: 2,
+        boundPerHour: 2,
+      },
+      hoursRps: [Array<number>(24).fill(5), Array<number>(24).fill(5)],
+      rules: noRules,
+    } as unknown as FleetPlan
+    const of = (target: 'kubernetes' | 'kserve') =>
+      fleetFiles(
+        plan,
+        file,
+        file.models.map((entry) => ({ entry, source: { segments: [] } })),
+        target,
+      )
+    const { files, leftOut } = await of('kubernetes')
+    expect(files.map(({ path }) => path)).toEqual([join('models', 'a-l4.yaml'), join('models', 'b-l4.yaml')])
+    const scaled = files.map(({ text }) => {
+      const { objects, problems } = checkManifests(text)
+      expect(problems).toEqual([])
+      return (objects.find((object) => object.kind === 'ScaledObject')!.spec as { triggers: { metadata: object }[] }).triggers.map(
+        ({ metadata }) => metadata,
+      )
+    })
+    expect(scaled).toMatchObject([
+      [{ start: '45 7 * * *', end: '0 20 * * *', desiredReplicas: '1' }],
+      [{ start: '15 20 * * *', end: '30 7 * * *' }],
+    ])
+    expect(leftOut).toEqual([expect.stringMatching(/^c, d in turns on a L4: a proxy in one pod .*llama-swap/)])
+    expect((await of('kserve')).leftOut.slice(0, 2)).toEqual([
+      expect.stringContaining('a-l4: it takes turns'),
+      expect.stringContaining('b-l4'),
+    ])
+  })
 })
 
 test('a replica that no node has GPUs for is not written, and says what would help', async () => {

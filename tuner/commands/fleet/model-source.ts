@@ -1,5 +1,6 @@
 /** What is known of a fleet's models, and what deploys it. */
-import { FleetError, type FleetModel, type Segment, whole } from '../../../reports/fleet/packing.ts'
+import type { Slo } from '../../../profiler/types.ts'
+import { FleetError, type FleetModel, type Segment, type Turning, whole } from '../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
@@ -34,14 +35,55 @@ type Measured = Pick<FleetModelEntry, 'name' | 'experiment' | 'table' | 'gpu' | 
 async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured, db: string): Promise<ModelSource> {
   if (table !== undefined) return { segments: readSegments(givenText(table, `the table of ${name}`, '--file', 'data'), table, gpu, sloMs) }
   const reopened = await reopen(experiment, { db, ...(sloMs !== undefined && { slo: `${sloMs}ms` }) })
+  const { slo } = reopened.experiment
   const segments = candidatesOf(reopened.recommendation).flatMap((candidate): Segment[] => {
     const { gpu: on, gpus, gpuShare, migProfile } = resourcesOf(candidate.configuration, {}, reopened.experiment.own.gpus)
     if (on === undefined || !candidate.feasible || candidate.capacityRps <= 0 || (gpuShare < 1 && migProfile === undefined)) return []
-    return [{ gpu: on, slice: migProfile ?? whole, gpus, rateRps: candidate.capacityRps, label: candidate.label, trial: candidate.trial }]
+    const loadS = candidate.usage?.launchSeconds
+    return [
+      {
+        ...{ gpu: on, slice: migProfile ?? whole, gpus, rateRps: candidate.capacityRps, label: candidate.label, trial: candidate.trial },
+        // A virtual server starts in no time.
+        ...(loadS && { loadS }),
+        ...(isOfAnswers(slo) && { latencyMs: candidate.sloMsAtCapacity, limitMs: slo.limitMs, idleMs: candidate.idleMs }),
+      },
+    ]
   })
   if (segments.length > 0) return { segments, reopened }
   throw new FleetError(
     `experiment ${experiment} has no configuration of ${name} that serves on a whole GPU or a MIG slice`,
     'shares by MPS or time are not packed; measure whole GPUs, or migProfile',
   )
+}
+
+/** Whole answers, not parts of a stream. */
+const isOfAnswers = ({ metric, limits }: Slo): boolean => metric === undefined && limits === undefined
+
+/**
+ * How a model leaves memory and comes back, where the file lets it: the user's word, else the slowest load that is known of it.
+ * @returns undefined where it stays; models whose requests are told apart do
+ * @throws FleetError where nobody knows how long a load takes, or what its requests may wait
+ */
+export function turningOf(
+  { name, turns, loadS, wakeS, endsEarlyS, classes, llm, table }: FleetModelEntry,
+  { segments, reopened }: Pick<ModelSource, 'segments' | 'reopened'>,
+): Turning | undefined {
+  if (turns === undefined || classes || llm) return undefined
+  const known = segments.flatMap((segment) => segment.loadS ?? [])
+  const slowest = loadS ?? (known.length > 0 ? Math.max(...known) : undefined)
+  if (slowest === undefined)
+    throw new FleetError(
+      `how long ${name} takes until it serves was not measured, and it is to take turns`,
+      `say it: load: 90s${table === undefined ? '' : ', or in a column loadS of its table'}; or keep it in memory: turns: never`,
+    )
+  const loadFrom = loadS !== undefined ? 'as given' : table === undefined ? 'measured' : 'of its table'
+  const early = endsEarlyS === undefined ? {} : { endsEarlyS }
+  if (turns === 'byHour') return { loadS: slowest, loadFrom, ...early }
+  if (segments.every(({ limitMs }) => limitMs === undefined))
+    throw new FleetError(
+      `what requests of ${name} may wait for a load is not known`,
+      'give its slo:, a time that whole answers keep; or let it take turns by the hours: turns: byHour',
+    )
+  const percentile = reopened?.experiment.slo.percentile ?? 0.99
+  return { loadS: slowest, loadFrom, ...early, onDemand: { percentile, ...(wakeS !== undefined && { wakeS }) } }
 }

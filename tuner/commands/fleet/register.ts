@@ -6,7 +6,7 @@ import type { FleetFlags } from './run.ts'
 export function registerFleet(program: Command): void {
   program
     .command('fleet')
-    .description('which GPUs, cut by MIG or shared by MPS, serve several models at the least money')
+    .description('which GPUs, cut by MIG, shared by MPS or in turns, serve several models at the least money')
     .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
@@ -28,6 +28,7 @@ A fleet file:
   models:
     bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}
     resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}
+    nightly: {table: nightly.csv, slo: 30s, demand: '0-6:25, 6-24:0', turns: byHour, load: 4m}
     chat: {llm: {model: llama-3.1-8b, lengths: requests.csv}, slo: 'p90 tpot<80ms', demand: 20}
 
 Examples:

@@ -10,9 +10,10 @@ import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
+import { takesTurnsIn } from '../../../reports/fleet/turn-blocks.ts'
 import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
-import type { Block } from '../../../reports/report/document/blocks.ts'
+import { type Block, heading, paragraph } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
@@ -27,7 +28,7 @@ import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
-import { type ModelSource, openSource } from './model-source.ts'
+import { type ModelSource, openSource, turningOf } from './model-source.ts'
 import { todayBlocks } from './today.ts'
 
 export interface FleetFlags {
@@ -59,17 +60,18 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   for (const entry of file.models) {
     const source = await openSource(entry, flags.db, file)
     const { reopened: _, byClass: __, ...known } = source
-    models.push({ ...known, name: entry.name, demand: entry.demand, entry, source })
+    const turning = turningOf(entry, source)
+    models.push({ ...known, name: entry.name, demand: entry.demand, ...(turning && { turning }), entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
   const plan = flags.measurePairs === undefined ? await packed(file.rules) : await packedAsMeasured(flags.measurePairs, file, packed)
   if (plan === 'interrupted') return exitCodes.interrupted
-  const migration = file.today && migrationTo(plan, file, models)
+  const migration = file.today && !takesTurnsIn(plan.atPeaks) ? migrationTo(plan, file, models) : undefined
   const sensitivity = await sensitivityOf(
     plan,
-    models,
+    plan.turning ?? models,
     file.kinds,
     loosenedOf(models, flags.db, file),
     seconds * sensitivityShare,
@@ -85,6 +87,9 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       ...fleetBlocks(plan, models, file.headroom, pictured),
       ...sensitivityBlocks(sensitivity, plan),
       ...(migration ? migrationBlocks(migration) : []),
+      ...(file.today && !migration
+        ? [heading(2, 'From today'), paragraph('No order of migration is given: it counts replicas that stay, and models take turns here.')]
+        : []),
     ],
   }
   if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), found)

@@ -1,0 +1,77 @@
+/** A day of a model in steps of a quarter of an hour: what is asked of it, and what of it must be in memory. */
+import { type Demand, periodSeconds } from '../plan/demand.ts'
+
+export const stepsOfDay = 96
+export const stepSeconds = 86_400 / stepsOfDay
+
+/** What of a model is in memory over a day, what is loading counted. */
+export interface OverDay {
+  /** Parts of its highest rate, ascending; the last is 1. */
+  readonly levels: readonly number[]
+  /** Of each step, how many of the levels are reached: with 0 nothing of the model is in memory. */
+  readonly levelAt: readonly number[]
+  /** Of its requests of a day, 0-1, those that come when it has left before its hours end. */
+  readonly refused?: number
+}
+
+/**
+ * @param rates what replicas must carry in each step @param aheadS they are in memory so long before they are asked
+ * @param mostLevels a day that has more different rates is taken in so many parts of its highest, each rate rounded up
+ */
+export function overDayOf(rates: readonly number[], aheadS: number, mostLevels = 8): OverDay {
+  const ahead = Math.ceil(aheadS / stepSeconds - 1e-9)
+  const held = rates.map((_, step) => Math.max(...Array.from({ length: ahead + 1 }, (__, i) => rates[(step + i) % rates.length]!)))
+  const most = Math.max(...held)
+  const distinct = new Set(held.map((rps) => rps / most))
+  // However little is asked, it is in memory.
+  const roundedUp = (share: number) => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
+  const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
+  const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
+  return { levels, levelAt: held.map((rps) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1) }
+}
+
+/** Rates without the last of every span of hours before one in which nothing is asked. */
+export function endedEarly(rates: readonly number[], earlyS: number): number[] {
+  const early = Math.ceil(earlyS / stepSeconds - 1e-9)
+  return rates.map((rps, step) => (Array.from({ length: early }, (_, i) => rates[(step + i + 1) % rates.length]).includes(0) ? 0 : rps))
+}
+
+/**
+ * The highest rate in each step of the day, over all days of the period.
+ * @param steps that a day has @param timezone of the day, IANA
+ */
+export function peaksOver(demand: Demand, steps: number, timezone = 'UTC'): number[] {
+  const seconds = 86_400 / steps
+  const peaks = new Array<number>(steps).fill(0)
+  const days = Math.max(1, Math.ceil(periodSeconds(demand) / 86_400 - 1e-9))
+  const beginsS = beginsAt(demand, timezone)
+  let fromS = beginsS
+  // A period shorter than a day begins anew within it.
+  while (fromS < beginsS + days * 86_400) {
+    for (const { rps, seconds: lasting } of demand.spans) {
+      const last = Math.ceil((fromS + lasting) / seconds - 1e-9)
+      for (let step = Math.floor(fromS / seconds + 1e-9); step < Math.min(last, beginsS / seconds + days * steps); step++) {
+        peaks[step % steps] = Math.max(peaks[step % steps]!, rps)
+      }
+      fromS += lasting
+    }
+  }
+  return peaks
+}
+
+/** The second of the day at which its period begins, by the clock of the zone. */
+export const beginsAt = ({ beginsAtS }: Demand, timezone: string): number =>
+  beginsAtS === undefined ? 0 : secondOfDay(beginsAtS, timezone)
+
+/** By the clock of a zone at that time. */
+function secondOfDay(sinceEpochS: number, timeZone: string): number {
+  const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric', minute: 'numeric', second: 'numeric' })
+  const part = Object.fromEntries(clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]))
+  return part.hour! * 3600 + part.minute! * 60 + part.second!
+}
+
+/** '7:45'. */
+export function clockAt(step: number): string {
+  const minutes = (step % stepsOfDay) * (stepSeconds / 60)
+  return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`
+}

@@ -1,0 +1,162 @@
+/** Models that take turns, in words and tables: who is in memory when, how long loads take, and what waits for them. */
+import { money, percent, significant } from '../format.ts'
+import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
+import type { FleetPlan } from './fleet-plan.ts'
+import { clockAt, stepSeconds, stepsOfDay } from './over-day.ts'
+import { type FleetModel, type PackedGpu, type Packing, type Stay, type Waiting, whole } from './packing.ts'
+import { placementsOf } from './placements.ts'
+import { handOverS } from './turning.ts'
+import { partForLoads, type Waits } from './waits.ts'
+
+export const takesTurnsIn = ({ gpus }: Packing): boolean =>
+  gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
+
+const spanOf = ({ from, to }: Pick<Stay, 'from' | 'to'>): string =>
+  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
+
+/** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
+export function turnsOn({ stays, waiting }: PackedGpu['slots'][number]): string | undefined {
+  if (waiting) return `${waiting.map(({ model }) => model).join(', ')} in turns, loaded as requests come`
+  return stays?.map((stay) => `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`).join(', ')
+}
+
+/** Spans of the day with the same number, 0 left out. */
+function spansOf(counts: readonly number[]): string {
+  const first = Math.max(
+    0,
+    counts.findIndex((count, step) => count !== counts.at(step - 1)),
+  )
+  const spans: { from: number; to: number; count: number }[] = []
+  for (let step = first; step < first + counts.length; step++) {
+    const count = counts[step % counts.length]!
+    const last = spans.at(-1)
+    if (last?.count === count) last.to = step + 1
+    else spans.push({ from: step, to: step + 1, count })
+  }
+  return spans
+    .filter(({ count }) => count > 0)
+    .map(({ from, to, count }) => `${spanOf({ from, to })}: ${count}`)
+    .join(', ')
+}
+
+const placeOf = (gpu: string, slice: string): string => (slice === whole ? gpu : `${slice} of ${gpu}`)
+const seconds = (value: number): string => `${significant(value)} s`
+
+export function turnBlocks(plan: FleetPlan): Block[] {
+  const { atPeaks, atRises, compared, turning = [] } = plan
+  if (turning.every((model) => model.turning === undefined)) return []
+  const saved = compared.unturned && 1 - atPeaks.pricePerHour / compared.unturned.pricePerHour
+  if (!takesTurnsIn(atPeaks))
+    return [heading(2, 'In turns'), paragraph(`No model leaves memory: taking turns saves nothing here.${touching(plan)}`)]
+  const saves =
+    compared.unturned === undefined
+      ? 'With all of them in memory all day these GPUs do not carry it.'
+      : `With all of them in memory all day it would be ${money(compared.unturned.pricePerHour)}/h: turns save ${percent(Math.max(0, saved!))}.`
+  return [
+    heading(2, 'In turns'),
+    paragraph(`${saves}${touching(plan)}`),
+    ...hourBlocks(atPeaks, turning, atRises),
+    ...waitBlocks(atPeaks, turning),
+  ]
+}
+
+/** Models that leave memory by the hours. */
+function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: FleetPlan['atRises']): Block[] {
+  const placements = placementsOf(atPeaks.gpus, () => []).filter(({ inTurns }) => inTurns !== undefined)
+  if (placements.length === 0) return []
+  const late = atRises.filter(({ model }) => placements.some((placement) => placement.model === model))
+  const early = turning.filter(({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name))
+  return [
+    ...table(
+      ['model', 'on', 'replicas in memory', 'loads in', 'which is'],
+      placements.map(({ model, segment, inTurns }) => {
+        const { loadS, loadFrom } = turning.find(({ name }) => name === model)!.turning!
+        return [model, placeOf(segment.gpu, segment.slice), spansOf(inTurns!), seconds(loadS), loadFrom]
+      }),
+      [3],
+    ),
+    ...list([
+      `a replica has its slice before it is asked for, by its load and the ${handOverS} s in which a slice changes hands (assumed), in whole quarters of an hour: ${late.length > 0 ? 'no request waits but of models that are named here' : 'no request waits'}`,
+      'a model that is out of memory answers nothing: what comes in hours in which its demand says 0 is refused',
+      ...early.map(
+        ({ name, turning: how, overDay }) =>
+          `${name} leaves ${seconds(how!.endsEarlyS!)} before its hours end, as endsEarly: allows: ${percent(overDay!.refused!)} of its requests of a day are refused`,
+      ),
+      ...late.map(
+        ({ model, waiting, late: missed, longestS }) =>
+          `${model} is loaded only when its hours begin: ${percent(waiting)} of its requests of a day wait, ${seconds(longestS)} at the longest, and ${percent(missed)} miss the SLO for it, if something holds them until it serves; a plain Service refuses them`,
+      ),
+    ]),
+  ]
+}
+
+/** Models that are loaded as requests come. */
+function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] {
+  const rows = gpus.flatMap(({ kind, slots }, number) =>
+    slots.flatMap(({ slice, waiting = [] }) => waiting.map((one) => ({ on: `${placeOf(kind, slice)}, GPU ${number + 1}`, ...one }))),
+  )
+  if (rows.length === 0) return []
+  return [
+    paragraph(
+      `Loaded as requests come, one model of a slice in memory at a time, in the order of their requests: played in virtual time, Poisson at the rates of the demand. Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
+    ),
+    ...table(
+      ['model', 'on', 'loads in', 'which is', 'loads a day', 'requests that wait', 'at the longest', 'miss the SLO for it, at most', 'may'],
+      rows.map(({ model, on, waits }) => [
+        model,
+        on,
+        ...loadOf(turning.find(({ name }) => name === model)!),
+        ...waitsSaid(waits, turning, model),
+      ]),
+      [2, 4, 5, 6, 7, 8],
+    ),
+  ]
+}
+
+function loadOf({ turning }: FleetModel): string[] {
+  const { loadS, loadFrom, onDemand } = turning!
+  return onDemand?.wakeS === undefined ? [seconds(loadS), loadFrom] : [seconds(onDemand.wakeS), "as given, from the host's memory"]
+}
+
+const waitsSaid = ({ loadsPerDay, waiting, longestS, late }: Waits, turning: readonly FleetModel[], model: string): string[] => [
+  significant(loadsPerDay),
+  percent(waiting),
+  seconds(longestS),
+  percent(late),
+  percent((1 - turning.find(({ name }) => name === model)!.turning!.onDemand!.percentile) * partForLoads),
+]
+
+/** Models of which one is asked for from the very quarter on in which another is no longer: both are there for the time of a load. */
+function touching({ turning = [], rules, atRises }: FleetPlan): string {
+  const days = turning.flatMap(({ name, overDay, turning: how }) => {
+    const stays = rules.spared.has(name) || rules.apart.some((group) => group.includes(name)) || atRises.some(({ model }) => model === name)
+    return overDay && how && !stays ? [{ name, levelAt: overDay.levelAt, ahead: Math.ceil((how.loadS + handOverS) / stepSeconds) }] : []
+  })
+  const changes = (levelAt: readonly number[], into: boolean) =>
+    levelAt.flatMap((level, step) => (level > 0 === into && levelAt.at(step - 1)! > 0 !== into ? [step] : []))
+  const pairs = days.flatMap((a) =>
+    days.flatMap((b) =>
+      changes(b.levelAt, true).some((step) => changes(a.levelAt, false).includes((step + b.ahead) % stepsOfDay))
+        ? [`${a.name} and ${b.name}`]
+        : [],
+    ),
+  )
+  if (pairs.length === 0) return ''
+  return ` Between the hours of ${pairs.slice(0, mostPairs).join(', ')}${pairs.length > mostPairs ? ' and others' : ''} there is no time to load: where the first may leave a quarter of an hour before its own end, and what comes then is refused, say so: endsEarly: 15m.`
+}
+
+/** Named at the most. */
+const mostPairs = 6
+
+/** For the fleet's JSON. */
+export const turnsJson = ({ stays, waiting }: PackedGpu['slots'][number]) => ({
+  ...(stays && {
+    inTurns: stays.map(({ model, segment, from, to }) => ({
+      ...{ model, configuration: segment.label, rateRps: segment.rateRps },
+      ...{ from: clockAt(from), to: to % stepsOfDay === 0 ? '24:00' : clockAt(to) },
+    })),
+  }),
+  ...(waiting && { onDemand: waiting.map(waitingJson) }),
+})
+
+const waitingJson = ({ model, segment, waits }: Waiting) => ({ model, configuration: segment.label, rateRps: segment.rateRps, waits })
