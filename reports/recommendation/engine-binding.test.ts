@@ -39,6 +39,16 @@ test('many sequences compute; fewer do with weights of 4 bits, which are read so
   expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })?.what).toBe('compute')
 })
 
+test('of pools the busier one binds: prompts compute, answers read', () => {
+  const pooled = (prefillUtilization: number, decodeUtilization: number) =>
+    engineBinding({ ...busy, prefillUtilization, decodeUtilization }, own)
+  expect(pooled(0.9, 0.4)).toMatchObject({
+    what: 'compute',
+    evidence: 'KV cache 40 % full, 40 of 64 sequences at once, prefill servers busy 90 %, decode servers 40 % of the time',
+  })
+  expect(pooled(0.3, 0.8)?.what).toBe('bandwidth')
+})
+
 test('nothing is said of servers that tell nothing, nor of a GPU that nobody knows', () => {
   expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
   expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()

@@ -28,13 +28,18 @@ export function engineBinding(usage: Usage, configuration: Configuration): Engin
   if (most !== undefined && sequences >= most && waiting > 0) return { what: 'scheduler', evidence, full: true }
   const turns = turningPoint(configuration)
   if (turns === undefined) return undefined
+  // Prompts compute; where they have servers of their own, those that are busier bind.
+  if ((usage.prefillUtilization ?? 0) > (usage.decodeUtilization ?? 0)) return { what: 'compute', evidence, full: false }
   const computes = sequences >= turns
   const why = `from ${Math.round(turns)} sequences a step on its arithmetic takes longer than reading its weights`
   return { what: computes ? 'compute' : 'bandwidth', evidence: `${evidence}, and ${why}`, full: false }
 }
 
 /** 'KV cache 97 % full, 14 preemptions, 64 of 64 sequences at once, 20 waiting'; '' where the server tells nothing. */
-export function engineWords({ sequences, waiting = 0, cacheUse, preemptions = 0 }: Usage, configuration: Configuration): string {
+export function engineWords(
+  { sequences, waiting = 0, cacheUse, preemptions = 0, prefillUtilization, decodeUtilization }: Usage,
+  configuration: Configuration,
+): string {
   if (sequences === undefined) return ''
   const most = mostSequences(configuration)
   return [
@@ -42,6 +47,9 @@ export function engineWords({ sequences, waiting = 0, cacheUse, preemptions = 0 
     ...(preemptions > 0 ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`] : []),
     `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
+    ...(prefillUtilization === undefined || decodeUtilization === undefined
+      ? []
+      : [`prefill servers busy ${percent(prefillUtilization)}, decode servers ${percent(decodeUtilization)} of the time`]),
   ].join(', ')
 }
 

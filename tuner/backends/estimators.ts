@@ -6,6 +6,7 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { anchoredBy, usualServer } from '../../trials/devices/server-calibration.ts'
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
+import type { LlmModelOptions } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
@@ -30,7 +31,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
-        ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus, engine: engineOf(experiment) })
+        ? createLlmEstimator({ architecture, slo, requests, ...llmModelOf(experiment) })
         : createEstimator({ architecture, slo, ownGpus: own.gpus, anchored: anchoredServer(experiment, architecture) }),
     )
   }
@@ -43,6 +44,13 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
 /** The server of language models whose schedule and host are modelled. */
 export const engineOf = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
   (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
+
+/** What the model of a language model's server takes of an experiment: the user's GPUs, whose schedule and host, and the way between its pools. */
+export const llmModelOf = ({ predictor, own }: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => ({
+  ownGpus: own.gpus,
+  engine: engineOf({ predictor }),
+  ...(predictor.kind === 'builtin' && { kvTransfer: predictor.kvTransfer }),
+})
 
 /** What is known of the server beside the device: undefined for the built-in one, whose tables are behind the device model. */
 export function anchoredServer({ calibrated, predictor, own }: Experiment, architecture: Architecture): AnchoredOn | undefined {

@@ -8,7 +8,7 @@ import { withVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
-import { anchoredServer, engineOf } from './estimators.ts'
+import { anchoredServer, llmModelOf } from './estimators.ts'
 import { llmRequests } from './llm-requests.ts'
 import { doWork, workOf } from './load-work.ts'
 
@@ -39,7 +39,7 @@ function simulatedLauncher(experiment: Experiment): Launcher {
   }
   const create = (architecture: Architecture): Launcher =>
     architecture.kind === 'decoder'
-      ? createSimulatedLlmLauncher({ architecture, ownGpus: own.gpus, requests: requests(), engine: engineOf(experiment) })
+      ? createSimulatedLlmLauncher({ architecture, requests: requests(), ...llmModelOf(experiment) })
       : createSimulatedLauncher({ architecture, ownGpus: own.gpus, seed, anchored: anchoredServer(experiment, architecture) })
   const launchers = new Map<Architecture, Launcher>()
   return {

@@ -2,6 +2,7 @@
 import { isRecord } from '../../profiler/plain-record.ts'
 import { demandOf, metricOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
+import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { answerEntries } from './answer-settings.ts'
 import { describeDomain } from './default-space.ts'
 import { containersOf, isOwnPredictor } from './kubernetes-settings.ts'
@@ -120,7 +121,15 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin')
-    return compact({ kind, engine: predictor.engine, server: predictor.standsFor, protocol, env: predictor.env, readyTimeout })
+    return compact({
+      kind,
+      engine: predictor.engine,
+      server: predictor.standsFor,
+      protocol,
+      kvTransfer: predictor.kvTransfer && transferEntry(predictor.kvTransfer),
+      env: predictor.env,
+      readyTimeout,
+    })
   if (predictor.kind === 'imported') return { kind, from: [...predictor.from], protocol }
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {
@@ -161,6 +170,11 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     readyTimeout,
   })
 }
+
+const transferEntry = ({ gbPerS, latencyMs }: NonNullable<BuiltinTemplate['kvTransfer']>) => ({
+  bandwidth: gbPerS === undefined ? undefined : `${gbPerS} GB/s`,
+  latency: latencyMs === undefined ? undefined : formatDuration(latencyMs),
+})
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
 function arrivalsEntry(arrivals: Experiment['load']['arrivals'], tracePath: string | undefined): unknown {

@@ -6,7 +6,7 @@ import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
 import { choice, duration, quantity, text } from './schema-parts.ts'
-import { UnitError } from './units.ts'
+import { parseBandwidthGBs, UnitError } from './units.ts'
 
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
@@ -65,6 +65,15 @@ const predictorKeys = z.strictObject({
     .optional()
     .describe(
       'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
+    ),
+  kvTransfer: z
+    .strictObject({
+      bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s').optional().describe('of each GPU'),
+      latency: duration.optional().describe('of each request beside'),
+    })
+    .optional()
+    .describe(
+      'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
     ),
   url: text('a URL').optional().describe('url: a server that runs already'),
   from: z

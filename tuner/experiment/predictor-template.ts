@@ -24,7 +24,7 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, readyTimeout } =
+  const { server, kvTransfer, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, readyTimeout } =
     entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
@@ -35,7 +35,8 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     if (server !== undefined && !protocolTable[asked].streams)
       report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
-    return { kind, model: model.name, engine: built, protocol: asked, ...standsFor, env, readyTimeoutS }
+    const way = kvTransfer && { kvTransfer: transferOf(kvTransfer) }
+    return { kind, model: model.name, engine: built, protocol: asked, ...standsFor, ...way, env, readyTimeoutS }
   }
   const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol(server))
   if (protocolTable[asked].needsPath && path === undefined)
@@ -56,6 +57,11 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   if (kind === 'imported') return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
+
+const transferOf = ({ bandwidth, latency }: NonNullable<NonNullable<ExperimentEntries['predictor']>['kvTransfer']>) => ({
+  ...(bandwidth !== undefined && { gbPerS: bandwidth }),
+  ...(latency !== undefined && { latencyMs: latency }),
+})
 
 /** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
@@ -84,7 +90,7 @@ function checkRequest({ entries, report }: Context): void {
 const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'contentType', 'form', 'headers', 'readyTimeout']
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
-  builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
+  builtin: ['kind', 'engine', 'protocol', 'kvTransfer', 'env', 'readyTimeout'],
   command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'reconfigure', 'cwd'],
   imported: ['kind', 'protocol'],
   url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],

@@ -35,13 +35,15 @@ async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured,
   if (table !== undefined) return { segments: readSegments(givenText(table, `the table of ${name}`, '--file', 'data'), table, gpu, sloMs) }
   const reopened = await reopen(experiment, { db, ...(sloMs !== undefined && { slo: `${sloMs}ms` }) })
   const segments = candidatesOf(reopened.recommendation).flatMap((candidate): Segment[] => {
-    const { gpu: on, gpus, gpuShare, migProfile } = resourcesOf(candidate.configuration, {}, reopened.experiment.own.gpus)
+    const { gpu: on, gpus, gpuShare, migProfile, pools } = resourcesOf(candidate.configuration, {}, reopened.experiment.own.gpus)
+    // Their servers may stand on several nodes.
+    if (pools !== undefined) return []
     if (on === undefined || !candidate.feasible || candidate.capacityRps <= 0 || (gpuShare < 1 && migProfile === undefined)) return []
     return [{ gpu: on, slice: migProfile ?? whole, gpus, rateRps: candidate.capacityRps, label: candidate.label, trial: candidate.trial }]
   })
   if (segments.length > 0) return { segments, reopened }
   throw new FleetError(
     `experiment ${experiment} has no configuration of ${name} that serves on a whole GPU or a MIG slice`,
-    'shares by MPS or time are not packed; measure whole GPUs, or migProfile',
+    'shares by MPS or time, and pools of prefill and decode servers, are not packed; measure whole GPUs, or migProfile',
   )
 }
