@@ -97,12 +97,14 @@ export class LlmReplica {
     usage.sequences = Math.max(usage.sequences, this.#batcher.running)
     usage.waiting = Math.max(usage.waiting, this.#batcher.waiting)
     usage.cacheUse = Math.max(usage.cacheUse, this.#batcher.cacheUse)
-    this.#underWay = this.#lasting(step, now, this.#server.stepMs(step.work), step.repeats())
+    const onceMs = this.#server.stepMs(step.work)
+    const until = stepsUntil(this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY, now, onceMs)
+    this.#underWay = this.#lasting(step, now, onceMs, Math.min(step.repeats(), until))
   }
 
-  /** What came is looked at after the step that it came in. */
+  /** What came and was not foreseen is looked at after the step that it came in. */
   #cut({ step, startMs, onceMs, times }: UnderWay, now: number): void {
-    const until = Math.max(1, Math.ceil((now - startMs) / onceMs))
+    const until = stepsUntil(now, startMs, onceMs)
     if (until < times) this.#underWay = this.#lasting(step, startMs, onceMs, until)
   }
 
@@ -122,3 +124,6 @@ export class LlmReplica {
     step.finish(times)
   }
 }
+
+/** Steps until the one in which something comes is over. */
+const stepsUntil = (atMs: number, startMs: number, onceMs: number): number => Math.max(1, Math.ceil((atMs - startMs) / onceMs))
