@@ -32,6 +32,8 @@ test('what is said of the way between them is kept, and told', () => {
   const again = experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine })
   expect(again.predictor).toEqual(experiment.predictor)
   expect(again.space.constraints.map(({ text }) => text)).toEqual(experiment.space.constraints.map(({ text }) => text))
+  expect(load({ ...asked, kvTransfer: '100 Gb/s, 5ms' }).predictor).toMatchObject({ kvTransfer: { gbPerS: 12.5, latencyMs: 5 } })
+  expect(load({ ...asked, kvTransfer: '40 GB/s' }).predictor).toMatchObject({ kvTransfer: { gbPerS: 40 } })
   expect(load(asked).notices.join()).toMatch(
     /over NVLink at 200 GB\/s a GPU where one machine of 8 .* else over the network \(or PCIe\) at 25 GB\/s a GPU, with 2 ms/,
   )

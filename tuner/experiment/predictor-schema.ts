@@ -6,7 +6,7 @@ import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
 import { choice, duration, quantity, text } from './schema-parts.ts'
-import { parseBandwidthGBs, UnitError } from './units.ts'
+import { parseBandwidthGBs, parseDurationMs, UnitError } from './units.ts'
 
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
@@ -55,6 +55,15 @@ const urls = z
     error: 'expected a list of URLs, or of {url, weight}',
   })
   .min(1, { error: 'expected at least one URL' })
+const kvTransferKeys = z.strictObject({
+  bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s').optional().describe('of each GPU'),
+  latency: duration.optional().describe('of each request beside'),
+})
+/** '25 GB/s, 2ms', or the bandwidth alone. */
+const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
+  const [bandwidth = '', latency] = String(given).split(',')
+  return { bandwidth: parseBandwidthGBs(bandwidth), ...(latency !== undefined && { latency: parseDurationMs(latency) }) }
+}, 'a bandwidth, and a latency: 25 GB/s, 2ms')
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
@@ -67,10 +76,7 @@ const predictorKeys = z.strictObject({
       'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
     ),
   kvTransfer: z
-    .strictObject({
-      bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s').optional().describe('of each GPU'),
-      latency: duration.optional().describe('of each request beside'),
-    })
+    .union([kvTransferText, kvTransferKeys], { error: 'expected {bandwidth, latency}, or e.g. 25 GB/s, 2ms' })
     .optional()
     .describe(
       'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
