@@ -98,6 +98,8 @@ test('says what was simulated and assumed', async () => {
   )
   expect(text).toMatch(/3 x \(1 prefill \+ 2 decode\) servers behind one router/)
   expect(text).toMatch(/no autoscaler/)
+  expect(text).toMatch(/^# {3}4 cores \(each server\) +1 were/m)
+  expect(text).not.toMatch(/^# {3}\d+ cores {2}/m)
   expect((await written({ autoscaler: 'none' })).text).not.toMatch(/no autoscaler/)
 })
 

@@ -70,8 +70,16 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
     ...poolNotes(serving),
     ...(scalerAsked ? [unscaledNote] : []),
   ]
-  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, objects, notes) }]
+  return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: sourcesOf(serving, each) }, objects, notes) }]
 }
+
+/** What is held is said of one server, not of all of them as if they were one. */
+const sourcesOf = ({ sources, held }: Serving, each: Serving): Serving['sources'] =>
+  sources.flatMap((source) => {
+    const place = held.sources.indexOf(source)
+    if (place < 0) return [source]
+    return place === 0 ? each.held.sources.map(({ value, from }) => ({ value: `${value} (each server)`, from })) : []
+  })
 
 type Parts = Omit<PodParts, 'container' | 'several'>
 
