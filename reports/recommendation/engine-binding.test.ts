@@ -74,3 +74,11 @@ test('the verdict names it: at the capacity, and not what only an overload fille
     evidence: expect.stringMatching(/^GPU busy 100 % of the time, KV cache 40 %/),
   })
 })
+
+test('a verdict that the SLO binds says how busy either pool was', () => {
+  expect(bindingOf({ gpuUtilization: 0.6, prefillUtilization: 0.75, decodeUtilization: 0.45 }, 1000)).toEqual({
+    what: 'slo',
+    evidence:
+      'saturates at 1,000 req/s, of which 18 % keep the SLO, GPU busy 60 % of the time, prefill servers busy 75 %, decode servers 45 % of the time',
+  })
+})

@@ -36,10 +36,8 @@ export function engineBinding(usage: Usage, configuration: Configuration): Engin
 }
 
 /** 'KV cache 97 % full, 14 preemptions, 64 of 64 sequences at once, 20 waiting'; '' where the server tells nothing. */
-export function engineWords(
-  { sequences, waiting = 0, cacheUse, preemptions = 0, prefillUtilization, decodeUtilization }: Usage,
-  configuration: Configuration,
-): string {
+export function engineWords(usage: Usage, configuration: Configuration): string {
+  const { sequences, waiting = 0, cacheUse, preemptions = 0 } = usage
   if (sequences === undefined) return ''
   const most = mostSequences(configuration)
   return [
@@ -47,11 +45,15 @@ export function engineWords(
     ...(preemptions > 0 ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`] : []),
     `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
-    ...(prefillUtilization === undefined || decodeUtilization === undefined
-      ? []
-      : [`prefill servers busy ${percent(prefillUtilization)}, decode servers ${percent(decodeUtilization)} of the time`]),
+    ...poolWords(usage),
   ].join(', ')
 }
+
+/** How busy either pool was, where prompts and answers have servers of their own: by it one sees whether there are too few of one kind. */
+export const poolWords = ({ prefillUtilization: prefill, decodeUtilization: decode }: Usage): string[] =>
+  prefill === undefined || decode === undefined
+    ? []
+    : [`prefill servers busy ${percent(prefill)}, decode servers ${percent(decode)} of the time`]
 
 const mostSequences = (configuration: Configuration): number | undefined =>
   new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize')
