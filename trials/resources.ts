@@ -4,7 +4,13 @@ import { findGpu, type Gpu, type Precision, precisions, type Sharing, sharings, 
 import { DeviceModelError, namesNear } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
 
-/** What one replica holds, and pays for. */
+/** Servers of a replica where prompts and answers are computed apart. */
+interface Pools {
+  readonly prefill: number
+  readonly decode: number
+}
+
+/** What one replica holds, and pays for: of all its servers together where it has pools of them. */
 export interface Resources {
   readonly cpuCores: number
   readonly memoryMiB: number
@@ -12,6 +18,8 @@ export interface Resources {
   readonly gpu?: string
   /** How many of them; 0 without a GPU. */
   readonly gpus: number
+  /** Its servers, each with as many cores, as much memory and as many GPUs; absent: it is one that computes prompts and answers. */
+  readonly pools?: Pools
   /** Part of each GPU that is held, in (0, 1]; 0 without a GPU. */
   readonly gpuShare: number
   /** GPU memory of the share, of each GPU. */
@@ -36,29 +44,45 @@ export interface ServingParameters {
 const resourceDefaults = { cpuCores: 1, memoryMiB: 4096, gpu: 'none', gpuMemoryPercent: 100, gpus: 1 } as const
 const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const
 
+/** The parameters that say how many servers of each kind a replica has. */
+export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const
+
+/** @throws DeviceModelError for numbers of servers that cannot be, and for one kind of them alone */
+function poolsOf(values: Configuration): Pools | undefined {
+  const [prefill, decode] = poolParameters.map((name) => wholeServers(values, name)) as [number, number]
+  if (prefill === 0 && decode === 0) return undefined
+  if (prefill === 0 || decode === 0)
+    throw new DeviceModelError(`prefillReplicas is ${prefill} and decodeReplicas ${decode}`, 'give at least one of each, or 0 of both')
+  return { prefill, decode }
+}
+
+/** Servers of a replica. */
+export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number => (pools === undefined ? 1 : pools.prefill + pools.decode)
+
 /**
  * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a quarter of one GPU's memory, of its time
- * where it is time-sliced, and of its price), `gpus` and `migProfile` ('none' or a profile, which then decides share and memory).
+ * where it is time-sliced, and of its price), `gpus`, `migProfile` ('none' or a profile, which then decides share and memory), and
+ * `prefillReplicas` and `decodeReplicas`, of which each server has as many cores, as much memory and as many GPUs.
  * @param defaults values of parameters that the configuration does not name.
  * @throws DeviceModelError for an unknown GPU or profile or a number out of range.
  */
 export function resourcesOf(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): Resources {
   const all = { ...resourceDefaults, ...defaults, ...configuration }
-  const cpuCores = positive(all, 'cpuCores')
-  const memoryMiB = positive(all, 'memoryMiB')
-  if (isNone(all.gpu)) return { cpuCores, memoryMiB, gpus: 0, gpuShare: 0 }
+  const pools = poolsOf(all)
+  const servers = serversOf({ pools })
+  const held = { cpuCores: servers * positive(all, 'cpuCores'), memoryMiB: servers * positive(all, 'memoryMiB'), ...(pools && { pools }) }
+  if (isNone(all.gpu)) return { ...held, gpus: 0, gpuShare: 0 }
   const gpu = findGpu(String(all.gpu), ownGpus)
-  const gpus = positive(all, 'gpus')
+  const gpus = servers * positive(all, 'gpus')
   const slice: unknown = (all as Configuration).migProfile
   if (!isNone(slice)) {
     const mig = findMigProfile(gpu, String(slice))
-    return { cpuCores, memoryMiB, gpu: gpu.name, gpus, gpuShare: paidFraction(mig), gpuMemoryMiB: mig.memoryMiB, migProfile: mig.name }
+    return { ...held, gpu: gpu.name, gpus, gpuShare: paidFraction(mig), gpuMemoryMiB: mig.memoryMiB, migProfile: mig.name }
   }
   const percent = positive(all, 'gpuMemoryPercent')
   if (percent > 100) throw new DeviceModelError(`gpuMemoryPercent is ${percent}`, 'it is a part of one GPU: at most 100')
   return {
-    cpuCores,
-    memoryMiB,
+    ...held,
     gpu: gpu.name,
     gpus,
     gpuShare: percent / 100,
@@ -71,7 +95,7 @@ export function heldGpus(configuration: Configuration): number {
   const { gpu, gpus, gpuMemoryPercent, migProfile }: Configuration = { ...resourceDefaults, ...configuration }
   if (isNone(gpu)) return 0
   const share = isNone(migProfile) ? Number(gpuMemoryPercent) / 100 : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
-  return Number(gpus) * share
+  return Number(gpus) * serversOf({ pools: poolsOf(configuration) }) * share
 }
 
 /**
@@ -102,6 +126,12 @@ function positive(values: Configuration, name: string): number {
   return value
 }
 
+function wholeServers(values: Configuration, name: (typeof poolParameters)[number]): number {
+  const value = Number(values[name] ?? 0)
+  if (!(value >= 0 && Number.isInteger(value))) throw new DeviceModelError(`${name} is ${values[name]}`, 'give a whole number, 0 for none')
+  return value
+}
+
 function oneOf<T extends string>(values: Configuration, name: string, allowed: readonly T[]): T {
   const value = allowed.find((candidate) => candidate === values[name])
   if (value === undefined) throw new DeviceModelError(`${name} is '${values[name]}'`, namesNear(String(values[name]), allowed))
@@ -111,7 +141,7 @@ function oneOf<T extends string>(values: Configuration, name: string, allowed: r
 /** The parameter that names, wherever figures of another tool are shown, the files that they are from. */
 export const sourceParameter = 'importedFrom'
 
-/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. Parameters of any other name follow as 'name value'. */
+/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of 2 x H100'. Parameters of any other name follow as 'name value'. */
 export function describeConfiguration(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): string {
   const held = resourcesOf(configuration, defaults, ownGpus)
   const parts: string[] = []
@@ -123,9 +153,15 @@ export function describeConfiguration(configuration: Configuration, defaults: Co
   return parts.join(', ')
 }
 
-const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpuMemoryPercent', 'gpus', 'migProfile'])
+/** Every parameter that `resourcesOf` reads. */
+export const resourceParameters = ['cpuCores', 'memoryMiB', 'gpu', 'gpuMemoryPercent', 'gpus', 'migProfile', ...poolParameters] as const
+const resourceNames: ReadonlySet<string> = new Set(resourceParameters)
 
-function describeGpu(held: Resources, gpu: Gpu): string {
+function describeGpu({ pools, ...held }: Resources, gpu: Gpu): string {
+  if (pools !== undefined) {
+    const each = describeGpu({ ...held, gpus: held.gpus / serversOf({ pools }) }, gpu)
+    return `${pools.prefill} prefill + ${pools.decode} decode of ${each}`
+  }
   const many = held.gpus > 1 ? `${held.gpus} x ` : ''
   if (held.migProfile) return `${many}${gpu.name} slice ${held.migProfile}`
   return held.gpuShare === 1

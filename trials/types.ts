@@ -84,8 +84,12 @@ export interface Usage {
   readonly cacheUse?: number
   /** sequences that gave their place in it up since the start, */
   readonly preemptions?: number
-  /** and draft tokens that a step kept of each answer, on average (speculative decoding). */
+  /** draft tokens that a step kept of each answer, on average (speculative decoding), */
   readonly acceptedTokens?: number
+  /** mean share of time, 0-1, that the GPUs of prefill servers were busy, where prompts and answers have servers of their own, */
+  readonly prefillUtilization?: number
+  /** and those of decode servers. */
+  readonly decodeUtilization?: number
   /** Seconds from start to ready; of a pod without the wait for a node. */
   readonly launchSeconds?: number
   /** Seconds that a pod had no place on a node before that; absent: it had one at once. */

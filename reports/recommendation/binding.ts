@@ -1,7 +1,7 @@
 /** What keeps a configuration from doing better, with the evidence. */
 import type { Slo } from '../../profiler/types.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
-import { engineBinding } from './engine-binding.ts'
+import { engineBinding, poolWords } from './engine-binding.ts'
 import type { Judged } from './judged.ts'
 import { answersNothing } from './status.ts'
 import type { Recommendation } from './types.ts'
@@ -62,7 +62,7 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
               : `one request at a time takes ${latency(candidate.idleMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
           ]
         : []
-    return { what: 'slo', evidence: [...saturated, ...idle, ...used].join(', ') }
+    return { what: 'slo', evidence: [...saturated, ...idle, ...used, ...poolWords(usage)].join(', ') }
   }
   return {
     what: 'unknown',

@@ -49,6 +49,16 @@ test('drafts: how many were accepted, the probability that it comes to, and that
   expect(engineBinding({ ...busy, sequences: 100 }, drafting)?.what).toBe('compute')
 })
 
+test('of pools the busier one binds: prompts compute, answers read', () => {
+  const pooled = (prefillUtilization: number, decodeUtilization: number) =>
+    engineBinding({ ...busy, prefillUtilization, decodeUtilization }, own)
+  expect(pooled(0.9, 0.4)).toMatchObject({
+    what: 'compute',
+    evidence: 'KV cache 40 % full, 40 of 64 sequences at once, prefill servers busy 90 %, decode servers 40 % of the time',
+  })
+  expect(pooled(0.3, 0.8)?.what).toBe('bandwidth')
+})
+
 test('nothing is said of servers that tell nothing, nor of a GPU that nobody knows', () => {
   expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
   expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()
@@ -72,5 +82,13 @@ test('the verdict names it: at the capacity, and not what only an overload fille
   expect(bindingOf(busy)).toMatchObject({
     what: 'bandwidth',
     evidence: expect.stringMatching(/^GPU busy 100 % of the time, KV cache 40 %/),
+  })
+})
+
+test('a verdict that the SLO binds says how busy either pool was', () => {
+  expect(bindingOf({ gpuUtilization: 0.6, prefillUtilization: 0.75, decodeUtilization: 0.45 }, 1000)).toEqual({
+    what: 'slo',
+    evidence:
+      'saturates at 1,000 req/s, of which 18 % keep the SLO, GPU busy 60 % of the time, prefill servers busy 75 %, decode servers 45 % of the time',
   })
 })

@@ -29,6 +29,8 @@ export function engineBinding(usage: Usage, configuration: Configuration): Engin
   if (most !== undefined && sequences >= most && waiting > 0) return { what: 'scheduler', evidence, full: true }
   const turns = turningPoint(configuration)
   if (turns === undefined) return undefined
+  // Prompts compute; where they have servers of their own, those that are busier bind.
+  if ((usage.prefillUtilization ?? 0) > (usage.decodeUtilization ?? 0)) return { what: 'compute', evidence, full: false }
   const computes = sequences >= turns
   const why = `from ${Math.round(turns)} sequences a step on its arithmetic takes longer than reading its weights`
   return { what: computes ? 'compute' : 'bandwidth', evidence: `${evidence}, and ${why}`, full: false }
@@ -45,6 +47,7 @@ export function engineWords(usage: Usage, configuration: Configuration): string 
     `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
     ...draftWords(usage, configuration),
+    ...poolWords(usage),
   ].join(', ')
 }
 
@@ -56,6 +59,12 @@ function draftWords({ acceptedTokens }: Usage, configuration: Configuration): st
     `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${acceptanceOf(acceptedTokens, drafted).toFixed(2)})`,
   ]
 }
+
+/** How busy either pool was, where prompts and answers have servers of their own: by it one sees whether there are too few of one kind. */
+export const poolWords = ({ prefillUtilization: prefill, decodeUtilization: decode }: Usage): string[] =>
+  prefill === undefined || decode === undefined
+    ? []
+    : [`prefill servers busy ${percent(prefill)}, decode servers ${percent(decode)} of the time`]
 
 const mostSequences = (configuration: Configuration): number | undefined =>
   new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize')

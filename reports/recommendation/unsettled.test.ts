@@ -108,7 +108,11 @@ test('what was foretold of a trial is known of its candidate, under the SLO and 
   expect(given(trial).best).toMatchObject({ foretoldRps: [70, 91] })
   expect(next(trial)!.rateRps).toBeLessThan(0.9 * 100)
   expect(given(tried(1, A, 100)).best).not.toHaveProperty('foretoldRps')
-  const energy = recommend({ ...sampleInput, objective: objectiveOf('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }), trials: [trial] })
+  const energy = recommend({
+    ...sampleInput,
+    objective: objectiveOf('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }),
+    trials: [trial],
+  })
   expect(candidatesOf(energy)[0]).not.toHaveProperty('foretoldRps')
 })
 

@@ -85,6 +85,12 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     of: (r) => r.trial.usage?.acceptedTokens,
   },
   {
+    name: 'prefill_utilization',
+    what: 'mean share of time that the GPUs of prefill servers were busy, 0-1, where there are any',
+    of: (r) => r.trial.usage?.prefillUtilization,
+  },
+  { name: 'decode_utilization', what: 'the same of decode servers', of: (r) => r.trial.usage?.decodeUtilization },
+  {
     name: 'launch_seconds',
     what: 'from start to ready, or of a server that was kept from the trial before until its values were set; of a pod without its wait for a node',
     of: (r) => r.trial.usage?.launchSeconds,

@@ -1,18 +1,19 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 
-import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import { chosenServers } from '../figures.ts'
-import { disruptionBudget, labelsOf, lastingOverZones, leastReplicas, lifecycle, scrapeAnnotations } from './available.ts'
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { disruptionBudget, labelsOf, leastReplicas } from './available.ts'
+import { overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { cronScaled, placedNotes, placedStrategy } from './placed.ts'
-import { environment, fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
+import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
+import { type PodParts, podTemplate, portsOf } from './pod-template.ts'
+import { prefillDecodeSpec } from './prefill-decode.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
-import type { Container, OwnPod, Serving, WholeContainer } from './serving.ts'
+import type { OwnPod, Serving } from './serving.ts'
 import { type Autoscaler, fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
@@ -21,6 +22,7 @@ export const target: SpecTarget = {
   needsModelUri: fetchesArchive,
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
+  takesPools: true,
   namespaced: true,
   host: ({ name }) => name,
   render: kubernetesSpec,
@@ -28,6 +30,7 @@ export const target: SpecTarget = {
 
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights cannot be fetched. */
 function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
+  if (serving.resources.pools !== undefined) return prefillDecodeSpec(serving, asked !== 'none')
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const scheduled = cronScaled(serving)
   // Its targets are figures of what scales, or they are not there.
@@ -64,20 +67,6 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   ]
 }
 
-interface PodParts {
-  readonly container: WholeContainer
-  readonly storage: ReturnType<typeof podStorage>
-  readonly files: ReturnType<typeof fileMounts>
-  /** An autoscaler sets the number of replicas. */
-  readonly scaled: boolean
-  /** Hours set it. */
-  readonly scheduled: boolean
-  /** There are several at any time. */
-  readonly several: boolean
-  /** Requests and probes come to it: default true. */
-  readonly asked?: boolean
-}
-
 function deployment(serving: Serving, parts: PodParts): Manifest {
   const labels = labelsOf(serving)
   return {
@@ -101,47 +90,6 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
   const { name: _, namespace: __, labels: own, ...rest } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
   return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
 }
-
-/** A pod of the container that was tuned, with its weights, its GPUs and what the user lays over it. */
-export function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
-  const { container, storage, files, asked = true } = parts
-  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
-  const empty = scratch(serving, container)
-  const annotations = { ...gpu.annotations, ...storage.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
-  const volumes = [...storage.volumes, ...files.volumes, ...empty.volumes]
-  const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]
-  const template = {
-    metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
-    spec: {
-      ...lastingOverZones(serving, labels, parts.several),
-      ...placement(serving, gpu, labels),
-      ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
-      containers: [
-        {
-          name: builtinContainer,
-          image: container.image,
-          command: container.command,
-          args: container.args,
-          ...environment(container, serving.name),
-          ...(asked && {
-            ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
-            ...probes(serving, container, 'http'),
-            lifecycle,
-          }),
-          resources: resourcesBlock(serving, gpu),
-          ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
-        },
-      ],
-      ...(volumes.length > 0 ? { volumes } : {}),
-    },
-  }
-  return { ...laidOver(serving, template, builtinContainer) }
-}
-
-const portsOf = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort'>) => [
-  { name: 'http', port },
-  ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
-]
 
 function service(serving: Serving): Manifest {
   const [, ...others] = portsOf(serving.container)

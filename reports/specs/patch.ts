@@ -42,6 +42,11 @@ const podPaths: Readonly<Record<string, Path>> = {
  * Throws SpecError when the file has no workload, or several containers and none is named.
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
+  if (serving.resources.pools !== undefined)
+    throw new SpecError(
+      'a patch sets one container, and this has pools of prefill and decode servers',
+      'choose --target kubernetes --server sglang, or another --trial',
+    )
   const places: Place[] = documentsOf(text, options.file).map((document, index) => {
     const object = plainOf(document, options.file)
     return { index, file: options.file, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }

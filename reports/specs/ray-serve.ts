@@ -1,4 +1,5 @@
 /** Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its user_config. */
+import { resourceParameters } from '../../trials/resources.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type Manifest, type SpecFile, yamlOf } from './manifest.ts'
 import { behaviour, unscaledNote } from './scaling.ts'
@@ -42,7 +43,7 @@ export function serveConfig(
   const { gpu, gpus, gpuShare } = serving.resources
   const { cpuCores, memoryMiB } = serving.held
   const tuned = Object.fromEntries(
-    Object.entries(serving.configuration).filter(([name]) => !/^(cpuCores|memoryMiB|gpu|gpus|gpuMemoryPercent|migProfile)$/.test(name)),
+    Object.entries(serving.configuration).filter(([name]) => !(resourceParameters as readonly string[]).includes(name)),
   )
   const { inFlight } = serving
   const scales = serving.scalable && inFlight !== undefined

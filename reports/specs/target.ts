@@ -48,6 +48,8 @@ export interface SpecTarget {
   readonly needsModelUri?: (serving: Serving) => boolean
   /** It deploys a pod of the user's own as it is. */
   readonly takesOwnPod?: boolean
+  /** It deploys pools of prefill and decode servers, where their server is one whose router is known. */
+  readonly takesPools?: boolean
   /** Throws SpecError where the target cannot say what was tuned. */
   readonly render: (serving: Serving, options: SpecOptions) => SpecFile[]
 }
@@ -70,6 +72,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
     const others = target.servers.map((known) => serverTitles[known]).join(', ')
     throw new SpecError(`${target.title} cannot deploy ${title} as measured; it deploys ${others}`, serverHint(target, serving))
   }
+  if (serving.resources.pools !== undefined) checkPools(target, server)
   if (serving.pod && !target.takesOwnPod)
     throw new SpecError(
       `${target.title} has no place for the experiment's own pod`,
@@ -94,6 +97,20 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
       'give --model-uri, e.g. s3://bucket/model',
     )
   }
+}
+
+/** @throws SpecError where pools would become something else */
+function checkPools(target: SpecTarget, server: DeployedServer): void {
+  if (!target.takesPools)
+    throw new SpecError(
+      `${target.title} has no place for pools of prefill and decode servers`,
+      'choose --target kubernetes --server sglang, or another --trial',
+    )
+  if (server === 'sglang') return
+  throw new SpecError(
+    `pools of prefill and decode servers are written for SGLang, whose image has its router and NIXL; ${serverTitles[server]} is not known to have them in the image of the stated version`,
+    'give --server sglang, whose figures are then those of another server, or choose another --trial',
+  )
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */

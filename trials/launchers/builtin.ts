@@ -8,7 +8,7 @@ import { catalogueName } from '../machine/gpu-offer.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
 import { bindingInstall, bindingName } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
-import { type Resources, servingParametersOf } from '../resources.ts'
+import { type Resources, resourceParameters, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
 import { boundsGpuMemory, environmentName, type FilledTemplate, type TunedParameter } from './fill.ts'
@@ -148,7 +148,7 @@ export const servingEnvironment = (
 }
 
 /** Reach the predictor by other names, or through what the launcher holds for it. */
-const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'gpuMemoryPercent', 'migProfile', 'sharing'])
+const resourceNames: ReadonlySet<string> = new Set([...resourceParameters, 'sharing'])
 
 /** What the predictor is asked with. */
 export const builtinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol => protocol ?? spoken.tensors[0]

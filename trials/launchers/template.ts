@@ -18,6 +18,7 @@ import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
 import type { LanguageServer } from './server-files/language-programs.ts'
 import type { ServerPreset } from './server-files/preset.ts'
+import type { KvTransfer } from './simulated/llm-pools.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate | ImportedTemplate
 
@@ -47,6 +48,8 @@ export interface BuiltinTemplate {
   readonly standsFor?: LanguageServer
   /** Of a language model that is emulated or simulated: probability that a draft token is accepted (speculative decoding). Default: assumed by method. */
   readonly acceptance?: number
+  /** What is said of the way of keys and values between pools of prefill and decode servers, where they are simulated. */
+  readonly kvTransfer?: Partial<KvTransfer>
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string
   /** File of the model's own dimensions, absolute, for the emulated engine. */

@@ -8,6 +8,7 @@ import { anchoredBy, usualServer } from '../../trials/devices/server-calibration
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import type { LlmModelOptions } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
+import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
@@ -44,12 +45,13 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
 /** What the model of a language model's server goes by, beside architecture and configuration. */
 export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => {
   const { predictor, own } = experiment
-  const acceptance = predictor.kind === 'builtin' ? predictor.acceptance : undefined
+  const { acceptance, kvTransfer }: Partial<BuiltinTemplate> = predictor.kind === 'builtin' ? predictor : {}
   return {
     ownGpus: own.gpus,
     ownArchitectures: own.architectures,
     engine: engineOf(experiment),
     ...(acceptance !== undefined && { acceptance }),
+    ...(kvTransfer !== undefined && { kvTransfer }),
   }
 }
 

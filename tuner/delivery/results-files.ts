@@ -5,6 +5,8 @@ import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
+import type { Serving } from '../../reports/specs/serving.ts'
+import { SpecError } from '../../reports/specs/spec-error.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { makeFolder } from '../../trials/private-files.ts'
@@ -43,7 +45,7 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
   const texts: Record<string, string> = { ...always }
   if (recommendation.best) {
     const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
-    for (const file of await renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
+    Object.assign(texts, await deploymentOf(serving))
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {
@@ -53,4 +55,15 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
     paths.push(short.startsWith('..') ? path : short)
   }
   return paths
+}
+
+/** What deploys the recommended configuration; of pools that no target writes, why not. */
+async function deploymentOf(serving: Serving): Promise<Record<string, string>> {
+  try {
+    const files = await renderSpec('kubernetes', serving, { autoscaler: 'none' })
+    return Object.fromEntries(files.map(({ name, text }) => [name, text]))
+  } catch (error) {
+    if (!(error instanceof SpecError) || serving.resources.pools === undefined) throw error
+    return { [specName]: `# NOT WRITTEN: ${error.message}; ${error.hint}\n` }
+  }
 }

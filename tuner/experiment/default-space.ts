@@ -12,6 +12,7 @@ import type { ParameterEntry } from './experiment-schema.ts'
 import { divisions, type GpuOffer, pairings } from './gpus-here.ts'
 import type { Backend } from './names.ts'
 import { knownParameter, knownParameters, toParameter } from './parameters.ts'
+import { poolConditions } from './pool-settings.ts'
 import { powersOfTwo } from './shorthand.ts'
 import { splitConditions, usualSplits } from './tensor-parallel.ts'
 import type { Path } from './yaml-file.ts'
@@ -149,7 +150,8 @@ export function buildSpace(
       ? []
       : pairings(offers ?? [], namesOf(parameters, 'gpu'), namesOf(parameters, 'migProfile'))
   const split = setting.stored || setting.split === undefined ? [] : splitsOf(setting.split, parameters, ownGpus)
-  const constraints = [...own, ...paired, ...split].flatMap((text, i) =>
+  const pooled = setting.stored ? [] : poolConditions(parameters)
+  const constraints = [...own, ...paired, ...split, ...pooled].flatMap((text, i) =>
     refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
   const space = { parameters, constraints }

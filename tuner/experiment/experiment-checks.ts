@@ -12,7 +12,7 @@ import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import { type PriceBook, PriceError, pricePerHour, unpricedHint } from '../../trials/prices/book.ts'
 import { providersWith } from '../../trials/prices/providers.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { poolParameters, resourcesOf } from '../../trials/resources.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
 import type { Context, Report } from './context.ts'
 import { type GpuOffer, gpusHere } from './gpus-here.ts'
@@ -80,14 +80,17 @@ function reportUnpriced(report: Report, at: Path, name: string, names: readonly 
 }
 
 /** The most of each resource that the space has. */
-const largest = ({ parameters }: SearchSpace): Configuration =>
-  Object.fromEntries(
+function largest({ parameters }: SearchSpace): Configuration {
+  const most = Object.fromEntries(
     parameters.flatMap((p) =>
-      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus'].includes(p.name)
+      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters].includes(p.name)
         ? []
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
   )
+  const { prefillReplicas = 0, decodeReplicas = 0, ...others } = most
+  return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
+}
 
 /** Where GPUs are sold as instances, one must hold the largest replica. */
 function checkInstances(report: Report, at: Path, configuration: Configuration, book: PriceBook, ownGpus: readonly Gpu[]): void {
@@ -196,6 +199,7 @@ const languageParameters: ReadonlySet<string> = new Set([
   'speculativeTokens',
   'speculativeMethod',
   'speculativeModel',
+  ...poolParameters,
 ])
 const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
 

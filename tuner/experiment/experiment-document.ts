@@ -2,6 +2,7 @@
 import { isRecord } from '../../profiler/plain-record.ts'
 import { demandOf, metricOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
+import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { answerEntries } from './answer-settings.ts'
 import { describeDomain } from './default-space.ts'
 import { containersOf, isOwnPredictor } from './kubernetes-settings.ts'
@@ -126,6 +127,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
       server: predictor.standsFor,
       protocol,
       acceptance: predictor.acceptance,
+      kvTransfer: predictor.kvTransfer && transferEntry(predictor.kvTransfer),
       env: predictor.env,
       readyTimeout,
     })
@@ -169,6 +171,11 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     readyTimeout,
   })
 }
+
+const transferEntry = ({ gbPerS, latencyMs }: NonNullable<BuiltinTemplate['kvTransfer']>) => ({
+  bandwidth: gbPerS === undefined ? undefined : `${gbPerS} GB/s`,
+  latency: latencyMs === undefined ? undefined : formatDuration(latencyMs),
+})
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
 function arrivalsEntry(arrivals: Experiment['load']['arrivals'], tracePath: string | undefined): unknown {

@@ -185,6 +185,12 @@ export const experimentFlags: readonly Flag[] = [
     path: ['constraints'],
     what: "what every configuration must keep, may be repeated, e.g. 'batchSize <= queueLimit'",
   },
+  {
+    flags: '--kv-transfer <way>',
+    group: space,
+    path: ['predictor', 'kvTransfer'],
+    what: "with prefillReplicas and decodeReplicas: GB/s of a GPU and latency between them, e.g. '100 Gb/s, 5ms' (default: 200 GB/s over NVLink in a machine, else 25 GB/s, and 2ms)",
+  },
 
   {
     flags: '--arrivals <pattern>',

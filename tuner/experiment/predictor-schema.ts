@@ -7,7 +7,7 @@ import { assumedAcceptance, speculativeMethods } from '../../trials/predictor/ll
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
 import { choice, duration, quantity, share, text } from './schema-parts.ts'
-import { UnitError } from './units.ts'
+import { parseBandwidthGBs, parseDurationMs, UnitError } from './units.ts'
 
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
@@ -56,6 +56,15 @@ const urls = z
     error: 'expected a list of URLs, or of {url, weight}',
   })
   .min(1, { error: 'expected at least one URL' })
+const kvTransferKeys = z.strictObject({
+  bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s').optional().describe('of each GPU'),
+  latency: duration.optional().describe('of each request beside'),
+})
+/** '25 GB/s, 2ms', or the bandwidth alone. */
+const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
+  const [bandwidth = '', latency] = String(given).split(',')
+  return { bandwidth: parseBandwidthGBs(bandwidth), ...(latency !== undefined && { latency: parseDurationMs(latency) }) }
+}, 'a bandwidth, and a latency: 25 GB/s, 2ms')
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
@@ -66,6 +75,12 @@ const predictorKeys = z.strictObject({
     .optional()
     .describe(
       'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
+    ),
+  kvTransfer: z
+    .union([kvTransferText, kvTransferKeys], { error: 'expected {bandwidth, latency}, or e.g. 25 GB/s, 2ms' })
+    .optional()
+    .describe(
+      'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
     ),
   url: text('a URL').optional().describe('url: a server that runs already'),
   from: z

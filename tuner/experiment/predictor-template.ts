@@ -24,8 +24,22 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, acceptance, readyTimeout } =
-    entries.predictor ?? {}
+  const {
+    server,
+    kvTransfer,
+    engine,
+    protocol,
+    path,
+    signature,
+    healthPath,
+    body,
+    contentType,
+    form,
+    headers,
+    env,
+    acceptance,
+    readyTimeout,
+  } = entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
@@ -37,12 +51,14 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     if (acceptance !== undefined && (built === 'gguf' || !protocolTable[asked].streams))
       report(['predictor', 'acceptance'], 'acceptance means nothing but of a language model that is modelled', 'leave it out')
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
+    const way = kvTransfer && { kvTransfer: transferOf(kvTransfer) }
     return {
       kind,
       model: model.name,
       engine: built,
       protocol: asked,
       ...standsFor,
+      ...way,
       ...(acceptance !== undefined && { acceptance }),
       env,
       readyTimeoutS,
@@ -67,6 +83,11 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   if (kind === 'imported') return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
+
+const transferOf = ({ bandwidth, latency }: NonNullable<NonNullable<ExperimentEntries['predictor']>['kvTransfer']>) => ({
+  ...(bandwidth !== undefined && { gbPerS: bandwidth }),
+  ...(latency !== undefined && { latencyMs: latency }),
+})
 
 /** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
@@ -95,7 +116,7 @@ function checkRequest({ entries, report }: Context): void {
 const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'contentType', 'form', 'headers', 'readyTimeout']
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
-  builtin: ['kind', 'engine', 'protocol', 'acceptance', 'env', 'readyTimeout'],
+  builtin: ['kind', 'engine', 'protocol', 'kvTransfer', 'acceptance', 'env', 'readyTimeout'],
   command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'reconfigure', 'cwd'],
   imported: ['kind', 'protocol'],
   url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],

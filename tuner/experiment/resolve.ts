@@ -31,6 +31,7 @@ import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
 import { outputTargets } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
+import { checkPools, poolNotices } from './pool-settings.ts'
 import { asksForGpu, builtinFor, languageModelOf, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
 import { checkSpeculation } from './speculation-settings.ts'
@@ -83,12 +84,7 @@ export function resolveExperiment(
   const ownPod = isOwnPredictor(kubernetes?.pod)
   const prices = resolvePrices(context)
   const { space, pins } = resolveSpace(context, serving, ownPod, prices.book)
-  checkNoSecretChoices(context, space)
-  checkGpus(context, space, devicesUsed, prices.book)
-  const divided = checkDivision(context, serving, space)
-  checkArchitecture(context, model, predictor, devicesUsed, space)
-  for (const check of [checkSequences, checkSpeculation]) check(context, predictor, space)
-  checkTemplate(context, serving, space, ownPod)
+  const spaceNotices = checkSpace(context, serving, model, space, prices.book)
   if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
   const { load, tracePath } = resolveLoad(context, slo, traitsOf(predictor))
@@ -129,7 +125,12 @@ export function resolveExperiment(
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     outputs: outputTargets(entries.send),
     confirm: entries.confirm ?? true,
-    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model), ...graphNotice(own.architectures), ...divided],
+    notices: [
+      ...variantNotices(variants, entries.minQuality),
+      ...dimensionsNotice(model),
+      ...graphNotice(own.architectures),
+      ...spaceNotices,
+    ],
   }
   // An unreadable GPU file may have explained them.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
@@ -242,8 +243,20 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
   return [...unknown, ...divisionNotices(known, bound, shared, own.gpus)]
 }
 
-function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace, pod: boolean): void {
-  if (pod) checkPodGpu(context, space)
+/** Whether the space can be had with what serves. @returns what a reader must know of it */
+function checkSpace(context: Context, serving: Serving, model: ModelSpec, space: SearchSpace, book: PriceBook): readonly string[] {
+  const { predictor, devicesUsed } = serving
+  checkNoSecretChoices(context, space)
+  checkGpus(context, space, devicesUsed, book)
+  const divided = checkDivision(context, serving, space)
+  checkArchitecture(context, model, predictor, devicesUsed, space)
+  for (const check of [checkSequences, checkSpeculation, checkPools]) check(context, predictor, space)
+  checkTemplate(context, serving, space)
+  return [...divided, ...poolNotices(predictor, space)]
+}
+
+function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace): void {
+  if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
     for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
 }

@@ -76,6 +76,16 @@ function durationMs(input: string | number): number {
   })
 }
 
+const gigabytes: Readonly<Record<string, number>> = { 'GB/s': 1, 'MB/s': 1e-3, 'Gb/s': 1 / 8, Gbps: 1 / 8, 'Gbit/s': 1 / 8 }
+
+/** '25 GB/s', '200 Gb/s', '200 Gbps' → GB a second, more than 0. Bytes have a capital B, bits a small one. A bare number is refused. */
+export function parseBandwidthGBs(input: string | number): number {
+  const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
+  const factor = Object.hasOwn(gigabytes, unit) ? gigabytes[unit]! : Number.NaN
+  if (!(value * factor > 0)) throw new UnitError(`${shown(input)} is not a bandwidth`, 'write for example 25 GB/s or 200 Gb/s')
+  return value * factor
+}
+
 /** '500 rps', '500/s', 500, '30k/min' → requests per second, more than 0. */
 export function parseRateRps(input: string | number): number {
   const units: Record<string, number> = {}

@@ -21,6 +21,15 @@ test('the cheapest whole GPU, batch 1, the middle of the rest', () => {
   expect(defaultConfiguration(problem([cores, gpu, share, batch]))).toEqual({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 1 })
 })
 
+test('one server for prompts and answers where pools of them are in the space', () => {
+  const pool = (name: string): Parameter => ({ kind: 'ordinal', name, category: 'resource', values: [0, 1, 2], scale: 'linear' })
+  expect(defaultConfiguration(problem([gpu, pool('prefillReplicas'), pool('decodeReplicas')]))).toEqual({
+    gpu: 'T4',
+    prefillReplicas: 0,
+    decodeReplicas: 0,
+  })
+})
+
 test('a GPU that certainly cannot serve is passed over', () => {
   const cannotServe = (c: { gpu?: unknown }) => c.gpu === 'T4'
   expect(defaultConfiguration(problem([cores, gpu, share, batch], { cannotServe }))).toMatchObject({ gpu: 'L4' })

@@ -1,6 +1,7 @@
 /** The yardstick of the gain: what an engineer would deploy without tuning. */
 import { defaultValue, satisfies, snap } from '../../search/index.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from '../../search/types.ts'
+import { poolParameters } from '../../trials/resources.ts'
 
 /**
  * One whole GPU of the cheapest model in the space, batch 1, everything else at the middle of its range (a lower price per hour makes a
@@ -27,12 +28,14 @@ function configurationWith({ parameters }: SearchSpace, gpu: string | undefined)
   return chosen
 }
 
-/** Batch 1 or the least there is, all of the GPU or the most there is, and the middle of the rest; of names the first. */
+/** Batch 1 or the least there is, one server for prompts and answers, all of the GPU or the most there is, and the middle of the rest; of names the first. */
 function typical(parameter: Parameter): number | string {
   if (parameter.kind === 'categorical') return parameter.values[0]!
   const [least, middle, most] = spanOf(parameter)
-  return parameter.name === 'batchSize' ? least : parameter.name === 'gpuMemoryPercent' ? most : middle
+  return fewest.has(parameter.name) ? least : parameter.name === 'gpuMemoryPercent' ? most : middle
 }
+
+const fewest: ReadonlySet<string> = new Set(['batchSize', ...poolParameters])
 
 /** Values that it may take; of an even number of them the lower of the middle two. */
 function spanOf(parameter: Exclude<Parameter, { kind: 'categorical' }>): readonly [least: number, middle: number, most: number] {

@@ -21,6 +21,7 @@ describe('prices', () => {
       [{ gpu: 'V100' }, gpus.V100!.perHour - gpus.T4!.perHour],
       [{ gpuMemoryPercent: 50 }, -0.5 * gpus.T4!.perHour],
       [{ gpus: 2 }, gpus.T4!.perHour],
+      [{ prefillReplicas: 1, decodeReplicas: 2 }, 2 * whole],
     ] as const)
       expect(price({ ...onT4, memoryMiB: 2048, ...other }) - whole, JSON.stringify(other)).toBeCloseTo(dearer, 9)
   })

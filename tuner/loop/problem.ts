@@ -11,7 +11,7 @@ import { isStarted } from '../../trials/launchers/template.ts'
 import { bundlesIn, defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook } from '../../trials/prices/providers.ts'
-import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
+import { describeConfiguration, resourceParameters, resourcesOf } from '../../trials/resources.ts'
 import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/estimators.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { qualityOf } from '../experiment/variant-settings.ts'
@@ -46,8 +46,7 @@ export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus
 function perResources<V>(of: (configuration: Configuration) => V): (configuration: Configuration) => V {
   const known = new Map<string, V>()
   return (configuration) => {
-    const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
-    const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
+    const key = resourceParameters.map((name) => configuration[name]).join('/')
     if (!known.has(key)) known.set(key, of(configuration))
     return known.get(key)!
   }

@@ -1,10 +1,11 @@
 /** Reads tuned parameters by any of their usual names, and remembers which ones found a place. */
 import type { Configuration } from '../../../search/types.ts'
+import { resourceParameters } from '../../resources.ts'
 
 const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
 /** Parameters that are resources: every format has a place of its own for them. */
-const resources = new Set(['cpucores', 'memorymib', 'gpu', 'gpus', 'gpumemorypercent', 'migprofile'])
+const resources = new Set(resourceParameters.map(plain))
 
 export class Knobs {
   readonly #byName: Map<string, [string, number | string]>

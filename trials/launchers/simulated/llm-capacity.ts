@@ -1,16 +1,17 @@
 /**
  * Capacity of a language model's server under an SLO in closed form: what the simulation would find, in microseconds. Steady state of continuous
  * batching: with rate λ, prompts of P tokens and answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences decode
- * at once (Little's law) with T the time per output token. With drafts a step verifies γ + 1 tokens of each answer and keeps some of them on average.
+ * at once (Little's law) with T the time per output token. With drafts a step verifies γ + 1 tokens of each answer and keeps some of them on average. With
+ * pools of servers for prompts and for answers each is such a queue of its own, the one without answers, the other without prompts.
  */
 
 import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
 import { countedMs } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
-import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
+import { decodeServer, type LlmPools, type ModelledLlm } from './llm-pools.ts'
 
 /** What the load comes to: lengths in tokens. */
 export interface LlmLoad {
@@ -86,7 +87,7 @@ export function normalQuantile(p: number): number {
 }
 
 interface LlmQueueing {
-  readonly server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
+  readonly server: Pick<ModelledLlm, 'limits' | 'stepMs' | 'frontMs' | 'pools'>
   readonly load: LlmLoad
 }
 
@@ -115,6 +116,7 @@ function steady({ server, load }: LlmQueueing, rateRps: number) {
   const decodeMs = (n: number) => stepMs({ prefillTokens: 0, ...decoding(n) })
   // What so many prompts add together, in steps of their own or in those of what decodes meanwhile.
   const promptsMs = (tokens: number, n: number, prompts: number) => {
+    if (tokens === 0) return 0
     const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n * (1 + drafts)))
     const pieces = Math.max(1, Math.ceil(tokens / room))
     const work = { prefillTokens: tokens / pieces, prompts: Math.max(1, prompts / pieces) }
@@ -146,8 +148,96 @@ function steady({ server, load }: LlmQueueing, rateRps: number) {
   return { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs, kept, spread }
 }
 
+/**
+ * Servers that compute prompts alone, asked in turn: ms until all but 1 - q of the prompts are computed, of which one has `longest` tokens; undefined beyond
+ * saturation. A step takes what came while the last one ran, as far as its tokens go: little load is a queue of prompts, much load a step after what is
+ * left of another, whichever is less.
+ */
+function prefillMs(
+  { server: { limits, stepMs, frontMs }, load }: LlmQueueing,
+  servers: number,
+  rateRps: number,
+  longest: number,
+  q: number,
+): number | undefined {
+  const perMs = rateRps / servers / 1000
+  // Asked in turn, each server sees every so many-th arrival.
+  const arrivalCv2 = 1 / servers
+  const { meanPrompt, promptCv2 } = load
+  const stepsMs = (prompts: number, tokens = prompts * meanPrompt) => {
+    const pieces = Math.max(1, Math.ceil(tokens / limits.maxBatchedTokens))
+    return pieces * stepMs({ prefillTokens: tokens / pieces, prompts: Math.max(1, prompts / pieces), decodes: 0, decodeContext: 0 })
+  }
+  const most = Math.max(1, limits.maxBatchedTokens / meanPrompt)
+  const shareOf = (prompts: number) => (perMs * stepsMs(prompts)) / prompts
+  if (perMs * frontMs >= 1 || shareOf(most) >= 1) return undefined
+  let came = 1
+  for (let i = 0; i < 20; i++) came += 0.5 * (Math.max(1, Math.min(most, perMs * stepsMs(came))) - came)
+  const own = (prompts: number) => stepsMs(prompts, longest + (prompts - 1) * meanPrompt)
+  // Waits and lengths are at their worst each for itself: their deviations add up in squares.
+  const both = (waits: { readonly mean: number; readonly most: number }, computes: { readonly mean: number; readonly most: number }) =>
+    waits.mean + computes.mean + Math.hypot(waits.most - waits.mean, computes.most - computes.mean)
+  const waiting = (serviceMs: number) => ({
+    mean: (perMs * serviceMs ** 2 * (arrivalCv2 + promptCv2)) / (2 * (1 - perMs * serviceMs)),
+    most: queued(serviceMs, perMs * serviceMs, promptCv2, q, arrivalCv2),
+  })
+  const alone = stepsMs(1)
+  const inTurn = perMs * alone < 1 ? both(waiting(alone), { mean: alone, most: own(1) }) : Number.POSITIVE_INFINITY
+  // What one more prompt adds to a step is what it makes others wait; the rest of a step is waited for once.
+  const each = most > 1 ? (stepsMs(most) - alone) / (most - 1) : alone
+  const step = stepsMs(came)
+  const { mean, most: worst } = waiting(each)
+  const gathered = Math.min(most, came + normalQuantile(q) * Math.sqrt(came))
+  const atOnce =
+    came < 0.9 * most && perMs * each < 1
+      ? both({ mean: mean + step / 2, most: worst + q * step }, { mean: step, most: own(gathered) })
+      : Number.POSITIVE_INFINITY
+  return frontMs + queued(frontMs, perMs * frontMs, 0, q) + Math.min(inTurn, atOnce)
+}
+
+/** As `llmLatencies`, of pools. */
+function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q: number, of: Lengths): Latencies | undefined {
+  const { load, server } = model
+  const decode = answering(model, pools, rateRps)
+  const longest = at(of.prompts, q)
+  const computed = prefillMs(model, pools.prefill, rateRps, longest, q)
+  if (decode === undefined || computed === undefined) return undefined
+  const { n, tokenMs, places, decodeMs, kept, spread } = decode
+  const z = normalQuantile(q)
+  const crowded = Math.min(places, n + z * Math.sqrt(n))
+  const tpot = tokenMs + Math.sign(z) * Math.hypot(decodeMs(crowded) / kept - tokenMs, z * spread * tokenMs)
+  const movedMs = pools.transferMs(load.meanPrompt)
+  // Links of either end are busy with others' keys and values.
+  const busiest = (rateRps / 1000 / Math.min(pools.prefill, pools.decode)) * movedMs
+  if (busiest >= 1) return undefined
+  const moves = pools.transferMs(longest) + queued(movedMs, busiest, load.promptCv2, q) + pools.transfer.latencyMs
+  // Fetched, the answer begins at its server as any request, with a step for the first token after what is left of another.
+  const begins = pools.handOver === 'pushed' ? 0 : server.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
+  const ttft = computed + moves + begins + admission(decode, load.meanOutput, q)
+  return { ttft, tpot, e2e: ttft + Math.max(0, at(of.outputs, q) - 1) * tokenMs }
+}
+
+/** The steady state of one of the servers that make answers alone. */
+const answering = ({ server, load }: LlmQueueing, { decode }: LlmPools, rateRps: number) =>
+  steady({ server: decodeServer(server), load: { ...load, meanPrompt: 0 } }, rateRps / decode)
+
+/** One after the other: Pollaczek-Khinchine's mean, of arrivals that are no Poisson process Kingman's (1961), and an exponential tail. */
+const queued = (serviceMs: number, busy: number, cv2: number, q: number, arrivalCv2 = 1): number =>
+  busy > 0 ? ((serviceMs * (arrivalCv2 + cv2)) / (2 * (1 - busy))) * Math.max(0, Math.log(busy / (1 - q))) : 0
+
+/** For a place: many servers, each held for an answer (Sakasegawa 1977). */
+function admission({ n, places, tokenMs }: Steady, meanOutput: number, q: number): number {
+  const busy = n / places
+  const full = (busy ** (Math.sqrt(2 * (places + 1)) - 1) * meanOutput * tokenMs) / (places * (1 - busy))
+  return full * Math.max(0, Math.log(busy / (1 - q)))
+}
+
+type Steady = NonNullable<ReturnType<typeof steady>>
+type Latencies = Record<LatencyMetric, number>
+
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
-function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Record<LatencyMetric, number> | undefined {
+function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Latencies | undefined {
+  if (model.server.pools !== undefined) return pooledLatencies(model, model.server.pools, rateRps, q, of)
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
   const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs, kept } = state
@@ -162,21 +252,15 @@ function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Length
   // How many drafts an answer keeps is its own luck, crowds are not: apart they add up, together as their squares do.
   const luck = z * state.spread * tokenMs
   const tpot = tokenMs + Math.sign(z) * Math.hypot(crowdedMs + interrupted - tokenMs, luck)
-  // One prompt after the other: Pollaczek-Khinchine's mean, an exponential tail. So on the host before.
-  const queued = (serviceMs: number, busy: number, cv2: number) =>
-    busy > 0 ? ((serviceMs * (1 + cv2)) / (2 * (1 - busy))) * Math.max(0, Math.log(busy / (1 - q))) : 0
+  // One prompt after the other. So on the host before.
   const { frontMs } = model.server
-  const waits = queued(interruption, share, promptCv2) + queued(frontMs, perMs * frontMs, 0)
+  const waits = queued(interruption, share, promptCv2, q) + queued(frontMs, perMs * frontMs, 0, q)
   // Until as many have come as are computed together, at the latest.
   const gathering = model.server.limits.promptsApart && together > 1 ? (q * (together - 1)) / perMs : 0
-  // For a place: many servers, each held for an answer (Sakasegawa 1977).
-  const busy = n / places
-  const held = meanOutput * tokenMs
-  const full = (busy ** (Math.sqrt(2 * (places + 1)) - 1) * held) / (places * (1 - busy))
-  const admission = full * Math.max(0, Math.log(busy / (1 - q)))
   const under = decodeMs(n) * q * Math.min(1, n)
   const own = promptsMs(at(prompts, q) + (together - 1) * meanPrompt, n, together)
-  const ttft = frontMs + under + (model.server.limits.promptsApart ? 0 : decodeMs(n)) + own + waits + gathering + admission
+  const ttft =
+    frontMs + under + (model.server.limits.promptsApart ? 0 : decodeMs(n)) + own + waits + gathering + admission(state, meanOutput, q)
   return { ttft, tpot, e2e: ttft + Math.max(0, at(outputs, q) - 1) * tokenMs }
 }
 
@@ -193,7 +277,11 @@ function highest(holds: (rate: number) => boolean): number {
 }
 
 /** The highest rate that is kept up with. */
-export const saturatedRps = (model: LlmQueueing): number => highest((rate) => steady(model, rate) !== undefined)
+export const saturatedRps = (model: LlmQueueing): number => {
+  const { pools } = model.server
+  if (pools === undefined) return highest((rate) => steady(model, rate) !== undefined)
+  return highest((rate) => prefillMs(model, pools.prefill, rate, 1, 0.5) !== undefined && answering(model, pools, rate) !== undefined)
+}
 
 /**
  * What each slowdown makes of the highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by

@@ -4,10 +4,11 @@ import type { Architecture, Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../devices/device-model-error.ts'
 import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
-import { type LlmServer, llmDefaults, llmServer, speculationOf } from '../../predictor/llm/serving-limits.ts'
+import { llmDefaults, llmServer, speculationOf } from '../../predictor/llm/serving-limits.ts'
 import { speculativeMethods } from '../../predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
+import { type KvTransfer, llmPools, type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 
 /** A request of the load: what the scheduler needs to know of it. */
 export interface LlmRequest {
@@ -23,6 +24,8 @@ export interface LlmModelOptions {
   readonly ownGpus?: readonly Gpu[]
   /** The server whose schedule and host it has, vLLM unless said. */
   readonly engine?: LlmEngineName
+  /** What is said of the way between the pools of a configuration that has them. */
+  readonly kvTransfer?: Partial<KvTransfer>
   /** Values of what a configuration does not name. */
   readonly defaults?: Configuration
   /** Dimensions of the user's own, which a draft model may have too. */
@@ -38,8 +41,8 @@ export interface LlmModelOptions {
 export function modelledLlm(
   architecture: Decoder,
   configuration: Configuration,
-  { defaults = {}, ownGpus = [], engine = llmDefaults.engine, ownArchitectures, acceptance }: LlmModelOptions = {},
-): LlmServer {
+  { defaults = {}, ownGpus = [], engine = llmDefaults.engine, ownArchitectures, acceptance, kvTransfer }: LlmModelOptions = {},
+): ModelledLlm {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   const { precision, queueLimit } = servingParametersOf(configuration, { precision: llmDefaults.precision, ...defaults })
   if (resources.gpu === undefined)
@@ -53,13 +56,13 @@ export function modelledLlm(
     model: all.speculativeModel === undefined ? undefined : String(all.speculativeModel),
     acceptance,
   }
-  return llmServer(architecture, {
+  const server = llmServer(architecture, {
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
     engine,
     quantization: oneOf(quantizations, 'quantization', all.quantization!),
     kvCacheDtype: oneOf(kvCacheDtypes, 'kvCacheDtype', all.kvCacheDtype!),
-    tensorParallel: resources.gpus,
+    tensorParallel: tensorParallelOf(resources),
     maxSequences: Number(all.maxNumSeqs),
     maxBatchedTokens: Number(all.maxNumBatchedTokens),
     maxModelLength: Number(all.maxModelLen),
@@ -67,6 +70,8 @@ export function modelledLlm(
     queueLimit,
     speculation: speculationOf(drafting, architecture, ownArchitectures),
   })
+  const { pools } = resources
+  return pools === undefined ? server : { ...server, pools: llmPools(architecture, server, { ...resources, pools }, kvTransfer) }
 }
 
 function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {

@@ -7,13 +7,14 @@ import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { engineError, type LlmEngineName } from '../../predictor/llm/engine-profile.ts'
-import { type LlmServer, llmDefaults } from '../../predictor/llm/serving-limits.ts'
+import { llmDefaults } from '../../predictor/llm/serving-limits.ts'
 import { arithmeticOf, layerWeights } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
 import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {
   readonly architecture: Decoder
@@ -28,7 +29,7 @@ const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0
 const small = 0.02
 
 type Read =
-  | { readonly server: LlmServer; readonly capacityAt: ReturnType<typeof llmCapacities> }
+  | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof llmCapacities> }
   | { readonly reason: string; readonly certain: boolean }
 
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
@@ -110,10 +111,10 @@ const softCapacity = ({ capacityRps, saturationRps, idleMs }: PredictedCapacity,
 
 /** The weights alone are more than the memory: no error of the model changes that. */
 function weightsExceed(architecture: Decoder, configuration: Configuration, { defaults, ownGpus }: LlmEstimatorOptions): boolean {
-  const { gpu: name, gpus } = resourcesOf(configuration, defaults, ownGpus)
-  const gpu = findGpu(name!, ownGpus)
+  const resources = resourcesOf(configuration, defaults, ownGpus)
+  const gpu = findGpu(resources.gpu!, ownGpus)
   const { precision } = servingParametersOf(configuration, { precision: 'fp16', ...defaults })
   const quantization = (configuration.quantization ?? defaults?.quantization) as 'awq' | undefined
   const weightsMiB = (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) / 2 ** 20
-  return weightsMiB > usableMemoryMiB(gpu) * gpus
+  return weightsMiB > usableMemoryMiB(gpu) * tensorParallelOf(resources)
 }

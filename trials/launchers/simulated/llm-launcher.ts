@@ -3,11 +3,11 @@ import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
-import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
-import { describeConfiguration } from '../../resources.ts'
+import { describeConfiguration, serversOf } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type ModelledLlm, transferText } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
 interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'>, Omit<LlmModelOptions, 'defaults'> {
@@ -15,19 +15,19 @@ interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'
 }
 
 export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions): Launcher {
-  const { architecture, ownGpus, ownArchitectures, engine, acceptance, ...load } = options
+  const { architecture, ownGpus, ownArchitectures, engine, acceptance, kvTransfer, ...load } = options
   return {
     name: 'simulated',
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, ownArchitectures, engine, acceptance })
+      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, ownArchitectures, engine, acceptance, kvTransfer })
       refuseTooLong(load.requests, modelled)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
         target: { kind: 'virtual', server },
         protocol: spoken.prompts[0],
         provenance: 'simulated',
-        isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}`,
+        isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}${pooledText(modelled)}`,
         logTail: () => '',
         usage: async () => usageOf(server, modelled),
         stop: async () => undefined,
@@ -37,7 +37,7 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
   }
 }
 
-function serverOrInfeasible(architecture: Decoder, configuration: Configuration, options: LlmModelOptions): LlmServer {
+function serverOrInfeasible(architecture: Decoder, configuration: Configuration, options: LlmModelOptions): ModelledLlm {
   try {
     return modelledLlm(architecture, configuration, options)
   } catch (error) {
@@ -48,7 +48,7 @@ function serverOrInfeasible(architecture: Decoder, configuration: Configuration,
 }
 
 /** A server refuses what is longer than its longest sequence. */
-function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: LlmServer): void {
+function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: ModelledLlm): void {
   const long = requests.filter(({ promptTokens, outputTokens }) => promptTokens + outputTokens > maxModelLength)
   if (long.length > 0)
     throw new InfeasibleError(
@@ -58,11 +58,14 @@ function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: LlmS
     )
 }
 
-function usageOf(server: SimulatedLlmServer, { memoryMiB, device }: LlmServer) {
-  const { elapsedMs, busyMs, steps, stepSequences, accepted, draftings, ...engine } = server.usage
+const pooledText = ({ pools }: ModelledLlm): string => (pools === undefined ? '' : `; ${transferText(pools.transfer)}`)
+
+function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: ModelledLlm) {
+  const { elapsedMs, busyMs, poolsBusyMs: pooled, steps, stepSequences, accepted, draftings, ...engine } = server.usage
   return {
     ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
-    gpuMemoryMiB: memoryMiB * device.tensorParallel,
+    ...(elapsedMs > 0 && pooled && { prefillUtilization: pooled.prefill / elapsedMs, decodeUtilization: pooled.decode / elapsedMs }),
+    gpuMemoryMiB: memoryMiB * device.tensorParallel * serversOf({ pools }),
     ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
     ...(draftings > 0 && { acceptedTokens: accepted / draftings }),
     launchSeconds: 0,

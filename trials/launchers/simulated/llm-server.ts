@@ -1,15 +1,16 @@
 /**
- * A language model's server in virtual time: the scheduler of the emulated one, its steps as long as the server's profile says. Requests
- * reach the scheduler once the host has taken them in, one after the other; tokens leave it at once.
+ * A language model's server in virtual time: one that computes prompts and answers, or a pool of servers for each, asked in turn. Requests reach a scheduler
+ * once the host has taken them in; tokens leave it at once.
  */
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
-import { ContinuousBatcher } from '../../predictor/llm/scheduler.ts'
-import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import type { Sequence } from '../../predictor/llm/scheduler.ts'
 import type { LlmRequest } from './llm-configuration.ts'
+import { decodeServer, type LlmPools, type ModelledLlm } from './llm-pools.ts'
+import { LlmReplica } from './llm-replica.ts'
 
 export interface SimulatedLlmOptions {
-  readonly server: LlmServer
+  readonly server: ModelledLlm
   /** Sent in turn. None longer than the server's longest sequence. */
   readonly requests: readonly LlmRequest[]
 }
@@ -17,11 +18,14 @@ export interface SimulatedLlmOptions {
 /** Over all plays. */
 interface SimulatedLlmUsage {
   readonly elapsedMs: number
+  /** Of several servers the mean. */
   readonly busyMs: number
+  /** Of each pool the mean of its servers; absent: there are none. */
+  readonly poolsBusyMs?: { readonly prefill: number; readonly decode: number }
   readonly steps: number
   /** Sequences over all steps. */
   readonly stepSequences: number
-  /** Most at once, most that waited, and the fullest cache (0-1). */
+  /** Most at once, most that waited, and the fullest cache (0-1), of one server. */
   readonly sequences: number
   readonly waiting: number
   readonly cacheUse: number
@@ -35,57 +39,70 @@ const failure = 'status 429'
 /** Gaps between tokens are kept of so many answers that about this many remain. */
 const gapsKept = 20_000
 
+/** A request on its way: what its scheduler is told, and who hears that too many wait. */
+interface Sent extends LlmRequest {
+  readonly number: number
+  token(index: number, last: boolean): void
+  refused(): void
+}
+
 export class SimulatedLlmServer implements VirtualServer {
   readonly #options: SimulatedLlmOptions
-  /** Lasts from one load to the next, and with it what it knows of beginnings. */
-  readonly #batcher: ContinuousBatcher
-  #usage: SimulatedLlmUsage = {
-    elapsedMs: 0,
-    busyMs: 0,
-    steps: 0,
-    stepSequences: 0,
-    sequences: 0,
-    waiting: 0,
-    cacheUse: 0,
-    preemptions: 0,
-    accepted: 0,
-    draftings: 0,
-  }
+  /** Where requests go first. */
+  readonly #first: readonly LlmReplica[]
+  readonly #decoders: readonly LlmReplica[]
+  #elapsedMs = 0
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
-    this.#batcher = new ContinuousBatcher(options.server.limits)
+    const { server } = options
+    const replicas = (count: number, of: ModelledLlm) => Array.from({ length: count }, () => new LlmReplica(of))
+    this.#first = replicas(server.pools?.prefill ?? 1, server)
+    this.#decoders = replicas(server.pools?.decode ?? 0, decodeServer(server))
   }
 
   get usage(): SimulatedLlmUsage {
-    return this.#usage
+    const all = this.#replicas
+    const sum = (of: (replica: LlmReplica) => number) => all.reduce((total, replica) => total + of(replica), 0)
+    const most = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
+    return {
+      elapsedMs: this.#elapsedMs,
+      busyMs: meanBusyMs(all),
+      ...(this.#decoders.length > 0 && { poolsBusyMs: { prefill: meanBusyMs(this.#first), decode: meanBusyMs(this.#decoders) } }),
+      steps: sum(({ usage }) => usage.steps),
+      stepSequences: sum(({ usage }) => usage.stepSequences),
+      sequences: most(({ usage }) => usage.sequences),
+      waiting: most(({ usage }) => usage.waiting),
+      cacheUse: most(({ usage }) => usage.cacheUse),
+      preemptions: sum(({ preemptions }) => preemptions),
+      accepted: sum(({ accepted }) => accepted),
+      draftings: sum(({ draftings }) => draftings),
+    }
   }
 
-  /** Plays a load on the idle server, to its last answer. */
+  get #replicas(): readonly LlmReplica[] {
+    return [...this.#first, ...this.#decoders]
+  }
+
+  /** Plays a load on the idle servers, to its last answer. */
   play(load: Load): VirtualRun {
-    const { server, requests } = this.#options
-    const batcher = this.#batcher
+    const { requests, server } = this.#options
+    const all = this.#replicas
+    for (const replica of all) replica.restart()
     const closed = load.kind === 'closed'
     const endMs = load.durationS * 1000
-    const sent: number[] = []
-    // When the scheduler sees them: the host takes one after the other.
-    const arrivals: number[] = []
-    const send = (ms: number) => {
-      sent.push(ms)
-      arrivals.push(Math.max(arrivals.at(-1) ?? 0, ms) + server.frontMs)
-    }
-    for (const ms of load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)) send(ms)
+    const sentMs = load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)
     const answers: Answer[] = []
-    const keptGaps = Math.max(1, Math.ceil((arrivals.length * meanOutput(requests)) / gapsKept))
+    const keptGaps = Math.max(1, Math.ceil((sentMs.length * meanOutput(requests)) / gapsKept))
     const gapsMs: number[] = []
-    let [now, next, busyMs, steps, stepSequences] = [0, 0, 0, 0, 0]
-    let { sequences, waiting, cacheUse } = this.#usage
+    let now = 0
+    const route = server.pools === undefined ? this.#whole() : this.#split(server.pools, () => now)
 
-    const arrive = (sentMs: number) => {
+    const send = (ms: number) => {
       const number = answers.length
       const request = requests[number % requests.length]!
       const answer: Answer = {
-        sentMs,
+        sentMs: ms,
         firstMs: Number.NaN,
         lastMs: Number.NaN,
         index: 0,
@@ -104,48 +121,67 @@ export class SimulatedLlmServer implements VirtualServer {
         answer.done = true
         if (closed && now < endMs) send(now)
       }
-      if (!batcher.add({ ...request, token }) && closed && now < endMs) send(now + refusedMs)
+      const refused = () => {
+        if (closed && now < endMs) send(now + refusedMs)
+      }
+      route({ ...request, number, token, refused }, ms)
     }
+    for (const ms of sentMs) send(ms)
 
     for (;;) {
-      while (next < arrivals.length && arrivals[next]! <= now) arrive(sent[next++]!)
-      const step = batcher.schedule()
-      if (step === undefined) {
-        if (next >= arrivals.length) break
-        now = arrivals[next]!
-        continue
-      }
-      sequences = Math.max(sequences, batcher.running)
-      waiting = Math.max(waiting, batcher.waiting)
-      cacheUse = Math.max(cacheUse, batcher.cacheUse)
-      const once = server.stepMs(step.work)
-      // Steps of the same sequences alone, up to the next arrival, are done as one: their time grows evenly with the context.
-      const untilNext = next < arrivals.length ? Math.ceil((arrivals[next]! - now) / once) : Number.POSITIVE_INFINITY
-      const times = Math.max(1, Math.min(step.repeats(), untilNext))
-      const { decodes, decodeContext } = step.work
-      const ms = times === 1 ? once : times * server.stepMs({ ...step.work, decodeContext: decodeContext + ((times - 1) / 2) * decodes })
-      now += ms
-      busyMs += ms
-      steps += times
-      stepSequences += times * step.sequences
-      step.finish(times)
+      let dueMs = Number.POSITIVE_INFINITY
+      for (const replica of all) dueMs = Math.min(dueMs, replica.dueMs)
+      if (dueMs === Number.POSITIVE_INFINITY) break
+      now = dueMs
+      for (const replica of all) if (replica.dueMs <= now) replica.advance(now)
     }
-    const before = this.#usage
-    this.#usage = {
-      elapsedMs: before.elapsedMs + now,
-      busyMs: before.busyMs + busyMs,
-      steps: before.steps + steps,
-      stepSequences: before.stepSequences + stepSequences,
-      sequences,
-      waiting,
-      cacheUse,
-      preemptions: batcher.preemptions,
-      accepted: batcher.acceptedTokens,
-      draftings: batcher.draftings,
-    }
+    this.#elapsedMs += now
     return runOf(answers, gapsMs)
   }
+
+  #whole() {
+    const [server] = this.#first
+    return (sent: Sent, ms: number) => reaches(server!, server!.takeIn(ms), sent, sent)
+  }
+
+  /** Each pool is asked in turn, as a router with the policy round_robin does. */
+  #split(pools: LlmPools, now: () => number) {
+    const freeMs = new Map<LlmReplica, number>()
+    return (sent: Sent, ms: number) => {
+      const prefill = this.#first[sent.number % this.#first.length]!
+      const decode = this.#decoders[sent.number % this.#decoders.length]!
+      const { promptTokens, outputTokens } = sent
+      const known = pools.handOver === 'pushed' ? decode.takeIn(ms) : undefined
+      const computed = () => {
+        // A transfer has the links of both its ends to itself.
+        const readyMs = Math.max(now(), known ?? decode.takeIn(now()))
+        const movedMs = Math.max(readyMs, freeMs.get(prefill) ?? 0, freeMs.get(decode) ?? 0) + pools.transferMs(promptTokens)
+        freeMs.set(prefill, movedMs)
+        freeMs.set(decode, movedMs)
+        const thereMs = movedMs + pools.transfer.latencyMs
+        if (pools.handOver === 'fetched') {
+          const rest = { promptTokens, outputTokens, computedTokens: promptTokens - 1, token: sent.token }
+          return reaches(decode, thereMs, rest, sent)
+        }
+        decode.at(thereMs, () => {
+          sent.token(0, outputTokens === 1)
+          const token = (index: number, last: boolean) => sent.token(index + 1, last)
+          const rest = { promptTokens: promptTokens + 1, outputTokens: outputTokens - 1, computedTokens: promptTokens, token }
+          if (outputTokens > 1 && !decode.add(rest)) sent.refused()
+        })
+      }
+      const { prefix } = sent
+      reaches(prefill, prefill.takeIn(ms), { promptTokens, outputTokens: 1, prefix, token: computed }, sent)
+    }
+  }
 }
+
+const meanBusyMs = (replicas: readonly LlmReplica[]): number => replicas.reduce((sum, { usage }) => sum + usage.busyMs, 0) / replicas.length
+
+const reaches = (replica: LlmReplica, atMs: number, sequence: Sequence, { refused }: Sent): void =>
+  replica.at(atMs, () => {
+    if (!replica.add(sequence)) refused()
+  })
 
 /** A client that was refused waits before it asks again, ms. */
 const refusedMs = 20

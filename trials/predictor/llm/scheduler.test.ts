@@ -266,3 +266,38 @@ describe('with drafts', () => {
     )
   })
 })
+
+describe('a sequence whose prompt was computed elsewhere', () => {
+  const moved = (promptTokens: number, outputTokens: number) => {
+    const one = sequence(promptTokens, outputTokens)
+    return { ...one, made: { ...one.made, computedTokens: promptTokens - 1 } }
+  }
+
+  test('makes its first token in a step of decoding, and holds its blocks', () => {
+    const batcher = new ContinuousBatcher(limits)
+    const one = moved(160, 3)
+    batcher.add(one.made)
+    const first = batcher.schedule()!
+    expect(first.work).toMatchObject({ prefillTokens: 0, prompts: 0, decodes: 1, decodeContext: 160 })
+    expect(batcher.cacheUse).toBeCloseTo(10 / 64, 10)
+    expect(first.repeats()).toBe(1)
+    first.finish()
+    const rest = batcher.schedule()!
+    expect([rest.work.decodeContext, rest.repeats()]).toEqual([161, 2])
+    rest.finish(2)
+    expect([one.tokens, one.ends, batcher.cacheUse]).toEqual([[0, 2], [false, true], 0])
+    expect(batcher.prefixHitTokens).toBe(0)
+  })
+
+  test('that has to give up its place loses what was moved, and computes it', () => {
+    const batcher = new ContinuousBatcher({ ...limits, cacheTokens: 160 })
+    const [old, young] = [moved(78, 20), moved(70, 20)]
+    batcher.add(old.made)
+    batcher.add(young.made)
+    const works: Step['work'][] = []
+    for (let work = step(batcher); work !== undefined; work = step(batcher)) works.push(work)
+    expect(batcher.preemptions).toBeGreaterThan(0)
+    expect(works.reduce((sum, { prefillTokens }) => sum + prefillTokens, 0)).toBeGreaterThanOrEqual(70)
+    for (const one of [old, young]) expect(one.tokens).toEqual(Array.from({ length: 20 }, (_, i) => i))
+  })
+})

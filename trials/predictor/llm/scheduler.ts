@@ -35,6 +35,8 @@ export const blockTokens = 16
 export interface Sequence {
   readonly promptTokens: number
   readonly outputTokens: number
+  /** Of the prompt, computed by another server, whose keys and values are there when it is let in; below `promptTokens`. */
+  readonly computedTokens?: number
   /** Hashes of the prompt's whole blocks, each over everything before it too: equal hashes are equal prefixes. */
   readonly prefix?: readonly number[]
   /** A token is there, and with it all before it that were not told of; `last`: it was the last. */
@@ -66,7 +68,7 @@ export interface Step {
   /** Sequences that take part. */
   readonly sequences: number
   /**
-   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts or drafts in it.
+   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts, drafts or first tokens in it.
    * Its context grows by a token a sequence each time.
    */
   repeats(): number
@@ -144,7 +146,9 @@ export class ContinuousBatcher {
     const preemptionsBefore = this.preemptions
     const take = (running: Running): boolean => {
       const missing = known(running) - running.cached
-      const drafted = speculation !== undefined && decoding(running) ? Math.min(speculation.tokens, lacking(running) - 1) : 0
+      // Of a token that was made here: the first one, of a prompt that came computed, has none.
+      const drafted =
+        speculation !== undefined && running.produced > 0 && decoding(running) ? Math.min(speculation.tokens, lacking(running) - 1) : 0
       const tokens = Math.min(missing + drafted, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
@@ -179,7 +183,8 @@ export class ContinuousBatcher {
       const next = this.#waiting[0]!
       if (!this.#hasRoom(next)) break
       const hit = this.#hit(next.sequence)
-      next.cached = hit
+      // What was moved here is lost with its blocks.
+      next.cached = next.produced > 0 ? hit : Math.max(hit, next.sequence.computedTokens ?? 0)
       if (!take(next)) {
         next.cached = 0
         break
@@ -203,7 +208,8 @@ export class ContinuousBatcher {
 
   #repeats(parts: readonly Part[]): number {
     const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences || !this.#hasRoom(this.#waiting[0]!)
-    if (!full || parts.length < this.#running.length) return 1
+    // First tokens are told of.
+    if (!full || parts.length < this.#running.length || parts.some(({ running }) => running.produced === 0)) return 1
     const times = Math.min(...parts.map(({ running }) => lacking(running)))
     const blocks = parts.reduce((sum, { running }) => sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks, 0)
     return blocks <= this.#freeBlocks ? times : 1
@@ -291,6 +297,7 @@ const known = ({ sequence, produced }: Running): number => sequence.promptTokens
 const lacking = ({ sequence, produced }: Running): number => sequence.outputTokens - produced
 
 /** Its next step makes a token from the last one alone. */
-const decoding = (running: Running): boolean => running.produced > 0 && known(running) - running.cached === 1
+const decoding = (running: Running): boolean =>
+  (running.produced > 0 || running.sequence.computedTokens !== undefined) && known(running) - running.cached === 1
 
 const finalBlocks = ({ sequence }: Running): number => Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)

@@ -70,9 +70,10 @@ export const stepCoefficients = {
 } as const
 
 /** Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict themselves, which the error says. */
-const links = { nvlink: { ms: 0.0076, gbPerS: 200 }, pcie: { ms: 0.0436, gbPerS: 7 } } as const
+export const links = { nvlink: { ms: 0.0076, gbPerS: 200 }, pcie: { ms: 0.0436, gbPerS: 7 } } as const
 
-const hasNvlink = (gpu: Gpu) => /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
+/** Whether GPUs of one machine reach each other over NVLink. */
+export const hasNvlink = (gpu: Gpu): boolean => /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
 
 /** Standard deviation of ln(time) of a group of GPUs, by its link, beside that of one. */
 export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)

@@ -37,7 +37,9 @@ async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured,
   const reopened = await reopen(experiment, { db, ...(sloMs !== undefined && { slo: `${sloMs}ms` }) })
   const { slo } = reopened.experiment
   const segments = candidatesOf(reopened.recommendation).flatMap((candidate): Segment[] => {
-    const { gpu: on, gpus, gpuShare, migProfile } = resourcesOf(candidate.configuration, {}, reopened.experiment.own.gpus)
+    const { gpu: on, gpus, gpuShare, migProfile, pools } = resourcesOf(candidate.configuration, {}, reopened.experiment.own.gpus)
+    // Their servers may stand on several nodes.
+    if (pools !== undefined) return []
     if (on === undefined || !candidate.feasible || candidate.capacityRps <= 0 || (gpuShare < 1 && migProfile === undefined)) return []
     const loadS = candidate.usage?.launchSeconds
     return [
@@ -52,7 +54,7 @@ async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured,
   if (segments.length > 0) return { segments, reopened }
   throw new FleetError(
     `experiment ${experiment} has no configuration of ${name} that serves on a whole GPU or a MIG slice`,
-    'shares by MPS or time are not packed; measure whole GPUs, or migProfile',
+    'shares by MPS or time, and pools of prefill and decode servers, are not packed; measure whole GPUs, or migProfile',
   )
 }
 

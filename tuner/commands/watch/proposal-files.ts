@@ -8,6 +8,7 @@ import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
+import { SpecError } from '../../../reports/specs/spec-error.ts'
 import type { Proposal } from '../../../reports/watch/replan.ts'
 import type { Json } from '../../../trials/launchers/kubernetes/manifests.ts'
 import { mostAliases } from '../../../trials/yaml.ts'
@@ -70,6 +71,11 @@ export async function proposedObjects(
   options: Omit<ProposalOptions, 'folder'>,
 ): Promise<ProposedObjects> {
   const next = servingOf(reopened, to.trial, to.replicas, options)
+  if (next.resources.pools !== undefined)
+    throw new SpecError(
+      '--apply changes one Deployment, and pools of prefill and decode servers are several',
+      'leave --apply out: the files are written',
+    )
   const { port } = next.container
   if (options.patch === undefined) return { port, after: objectsOf((await renderSpec('kubernetes', next)).map(({ text }) => text)) }
   const before = givenText(options.patch, 'the manifest', '--patch', 'document')

@@ -3,9 +3,10 @@ import { measureSimulatedCapacity } from '../../../../profiler/index.ts'
 import type { Slo } from '../../../../profiler/types.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import { architectureOf, type Decoder } from '../../../devices/architecture.ts'
-import { llmEngineNames } from '../../../predictor/llm/engine-profile.ts'
+import { type LlmEngineName, llmEngineNames } from '../../../predictor/llm/engine-profile.ts'
 import { llmCapacities, llmLoad } from '../llm-capacity.ts'
 import { type LlmRequest, modelledLlm } from '../llm-configuration.ts'
+import { pooledEngines } from '../llm-pools.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
 
 const llama = architectureOf('llama-3.1-8b') as Decoder
@@ -43,16 +44,32 @@ const limits: readonly NonNullable<Slo['limits']>[] = [
 
 const percent = (ln: number) => `${(100 * Math.expm1(ln)).toFixed(0)} %`
 
-/** A line for each server: four GPUs, two loads, five SLOs at p90, where both can serve. Takes a minute or two. */
+/** One server for prompts and answers of each kind, and pools of those that have them. */
+const kinds: readonly { readonly engine: LlmEngineName; readonly pools: Configuration; readonly name: string }[] = [
+  ...llmEngineNames.map((engine) => ({ engine, pools: {}, name: engine })),
+  ...pooledEngines.flatMap((engine) =>
+    [
+      [1, 1],
+      [1, 2],
+      [2, 1],
+    ].map(([prefill, decode]) => ({
+      engine,
+      pools: { prefillReplicas: prefill!, decodeReplicas: decode! },
+      name: `${engine} ${prefill}:${decode}`,
+    })),
+  ),
+]
+
+/** A line for each server, and for pools of prefill and decode servers: four GPUs, two loads, five SLOs at p90, where both can serve. Takes some minutes. */
 export async function* closedFormLines(): AsyncGenerator<string> {
   yield 'Capacity in closed form against the simulation, llama-3.1-8b'
-  for (const engine of llmEngineNames) {
+  for (const { engine, pools, name } of kinds) {
     const logs: number[] = []
     for (const configuration of servers)
       for (const load of loads)
         for (const limit of limits) {
           const slo: Slo = { percentile: 0.9, maxErrorRate: 0.001, limitMs: limit[0]!.limitMs, metric: limit[0]!.metric, limits: limit }
-          const server = modelledLlm(llama, configuration, { engine })
+          const server = modelledLlm(llama, { ...configuration, ...pools }, { engine })
           const { capacityRps } = await measureSimulatedCapacity({
             target: { kind: 'virtual', server: new SimulatedLlmServer({ server, requests: load }) },
             slo,
@@ -65,6 +82,6 @@ export async function* closedFormLines(): AsyncGenerator<string> {
         }
     const sizes = logs.map(Math.abs).sort((a, b) => a - b)
     const at = (q: number) => percent(sizes[Math.floor(q * sizes.length)]!)
-    yield `  ${engine.padEnd(14)} median ${at(0.5)}  2/3 ${at(2 / 3)}  p90 ${at(0.9)}  n ${sizes.length}`
+    yield `  ${name.padEnd(14)} median ${at(0.5)}  2/3 ${at(2 / 3)}  p90 ${at(0.9)}  n ${sizes.length}`
   }
 }

@@ -1,0 +1,193 @@
+/**
+ * Pools of prefill and decode servers of SGLang behind its router, as its documentation starts them (docs/advanced_features/pd_disaggregation.md and
+ * router.md of the stated version): a Deployment of each pool, whose pods the router finds by their labels.
+ */
+import { assumedTransfers, gpusOfMachine } from '../../trials/launchers/simulated/llm-pools.ts'
+import { type Resources, serversOf } from '../../trials/resources.ts'
+import { disruptionBudget, labelsOf } from './available.ts'
+import { heldOf } from './held.ts'
+import { overlayNotes } from './laid-over.ts'
+import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { podStorage, storageOf } from './model-storage.ts'
+import { fileMounts } from './pod.ts'
+import { claimTemplates, specGpus } from './pod-gpus.ts'
+import { type PodParts, podTemplate } from './pod-template.ts'
+import { unscaledNote } from './scaling.ts'
+import { secretNotes } from './secret-variables.ts'
+import { wholeContainer } from './server-pod.ts'
+import type { Serving, WholeContainer } from './serving.ts'
+
+const pools = ['prefill', 'decode'] as const
+type Pool = (typeof pools)[number]
+
+/** Where prefill servers tell decode servers how they are reached, SGLang's own; the router reads it off this annotation of their pods. */
+const bootstrapPort = 8998
+const bootstrapAnnotation = 'sglang.ai/bootstrap-port'
+
+const [routerPort, routerMetricsPort] = [8000, 29000]
+/** The router's own default turns requests away from 256 at once on. */
+const routerConcurrency = 32_768
+
+const componentLabels = (serving: Pick<Serving, 'name'>, component: Pool | 'router') => ({
+  ...labelsOf(serving),
+  'app.kubernetes.io/component': component,
+})
+
+/** What one server of either pool holds. */
+function serverServing(serving: Serving): Serving {
+  const { evidence, deployed, figures, configuration, modelUri } = serving
+  const { pools: _, ...whole } = serving.resources
+  const servers = serversOf(serving.resources)
+  const resources: Resources = {
+    ...whole,
+    gpus: whole.gpus / servers,
+    cpuCores: whole.cpuCores / servers,
+    memoryMiB: whole.memoryMiB / servers,
+  }
+  return { ...serving, resources, held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri) }
+}
+
+/** `deployment.yaml` of a serving whose resources have pools. */
+export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecFile[] {
+  const each = serverServing(serving)
+  const container = wholeContainer(each)
+  const gpu = specGpus(each.resources, each.gpuScheme, each.dra)
+  const storage = podStorage(storageOf(each))
+  const files = fileMounts(each, container.files)
+  const parts = { storage, files, scaled: false, scheduled: false }
+  const objects: Manifest[] = [
+    ...(files.configMap ? [files.configMap] : []),
+    ...claimTemplates(each, gpu),
+    ...pools.flatMap((pool) => poolObjects(each, pool, serving.replicas * serving.resources.pools![pool], container, parts)),
+    ...routerObjects(serving, container),
+  ]
+  const notes = [
+    ...secretNotes(container, serving.name),
+    ...gpu.needs.map((need) => `needs: ${need}`),
+    ...container.notes,
+    ...storage.notes,
+    ...overlayNotes(serving),
+    ...poolNotes(serving),
+    ...(scalerAsked ? [unscaledNote] : []),
+  ]
+  return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: sourcesOf(serving, each) }, objects, notes) }]
+}
+
+/** What is held is said of one server, not of all of them as if they were one. */
+const sourcesOf = ({ sources, held }: Serving, each: Serving): Serving['sources'] =>
+  sources.flatMap((source) => {
+    const place = held.sources.indexOf(source)
+    if (place < 0) return [source]
+    return place === 0 ? each.held.sources.map(({ value, from }) => ({ value: `${value} (each server)`, from })) : []
+  })
+
+type Parts = Omit<PodParts, 'container' | 'several'>
+
+function poolObjects(each: Serving, pool: Pool, replicas: number, container: WholeContainer, parts: Parts): Manifest[] {
+  const labels = componentLabels(each, pool)
+  const several = replicas > 1
+  const template = podTemplate(
+    each,
+    { ...parts, container: { ...container, args: [...(container.args ?? []), ...poolArgs[pool]] }, several },
+    labels,
+  )
+  const metadata = template.metadata as { readonly annotations?: Manifest }
+  const annotations = { ...metadata.annotations, ...(pool === 'prefill' && { [bootstrapAnnotation]: String(bootstrapPort) }) }
+  const name = `${each.name}-${pool}`
+  return [
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name, labels, annotations: annotationsOf(each) },
+      spec: {
+        replicas,
+        selector: { matchLabels: labels },
+        progressDeadlineSeconds: each.held.progressSeconds,
+        template: { ...template, metadata: { ...metadata, ...(Object.keys(annotations).length > 0 && { annotations }) } },
+      },
+    },
+    ...disruptionBudget({ ...each, name }, several, labels),
+  ]
+}
+
+const poolArgs: Readonly<Record<Pool, readonly string[]>> = {
+  prefill: ['--disaggregation-mode=prefill', '--disaggregation-transfer-backend=nixl', `--disaggregation-bootstrap-port=${bootstrapPort}`],
+  decode: ['--disaggregation-mode=decode', '--disaggregation-transfer-backend=nixl'],
+}
+
+/** The router, what it may look at, and the Service that is asked. */
+function routerObjects(serving: Serving, { image, port }: Pick<WholeContainer, 'image' | 'port'>): Manifest[] {
+  const labels = componentLabels(serving, 'router')
+  const name = `${serving.name}-router`
+  const selector = (pool: Pool) => [
+    `--${pool}-selector`,
+    ...Object.entries(componentLabels(serving, pool)).map(([key, value]) => `${key}=${value}`),
+  ]
+  const probe = (path: string) => ({ httpGet: { path, port: 'http' }, periodSeconds: 5 })
+  const container = {
+    name: 'router',
+    image,
+    command: ['python3', '-m', 'sglang_router.launch_router'],
+    args: [
+      '--pd-disaggregation',
+      '--service-discovery',
+      '--service-discovery-namespace=$(POD_NAMESPACE)',
+      `--service-discovery-port=${port}`,
+      ...pools.flatMap(selector),
+      '--policy=round_robin',
+      `--max-concurrent-requests=${routerConcurrency}`,
+      '--host=0.0.0.0',
+      `--port=${routerPort}`,
+      '--prometheus-host=0.0.0.0',
+      `--prometheus-port=${routerMetricsPort}`,
+    ],
+    env: [{ name: 'POD_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } }],
+    ports: [{ name: 'http', containerPort: routerPort }],
+    readinessProbe: probe('/readiness'),
+    livenessProbe: probe('/liveness'),
+    resources: { requests: { cpu: '1', memory: '1Gi' } },
+  }
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, labels } },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'Role',
+      metadata: { name, labels },
+      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] }],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name, labels },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name }],
+    },
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name, labels },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { serviceAccountName: name, containers: [container] } },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: serving.name, labels },
+      spec: { selector: labels, ports: [{ name: 'http', port: 80, targetPort: 'http' }] },
+    },
+  ]
+}
+
+function poolNotes({ replicas, resources }: Serving): string[] {
+  const { prefill, decode } = resources.pools!
+  const { nvlink, network } = assumedTransfers
+  return [
+    `ASSUMED, NOT MEASURED: how fast keys and values move from a prefill to a decode server (${nvlink.gbPerS} GB/s a GPU over NVLink where ${gpusOfMachine} GPUs hold both, else ${network.gbPerS} GB/s, unless predictor.kvTransfer of the experiment said otherwise). Between pods NIXL goes over RDMA where they are given it, else over TCP, which is slower; NVLink between pods asks for more than stands here`,
+    `${replicas} x (${prefill} prefill + ${decode} decode) servers behind one router, which asks each in turn; it was applied to no cluster with GPUs`,
+    "the router is in the server's image, and reads the pods of its namespace (Role); the core that it takes is not in the price",
+    'scale both pools together: their ratio is what was tuned',
+  ]
+}

@@ -1,0 +1,41 @@
+/** One server for prompts and answers, or pools of each: which of them the search finds, by the SLO and the prompts (DistServe, OSDI 2024, figure 1 and section 2). */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, test } from 'vitest'
+import { tune } from './library/tune-experiment.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-pools-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const file = fileURLToPath(new URL('../examples/llm/pools.yaml', import.meta.url))
+
+const searched = async (more: Parameters<typeof tune>[0]['experiment'] = {}) => {
+  const out = join(folder, 'results')
+  const run = await tune({ file, experiment: { db: join(folder, 'tune.db'), history: false, out, ...more } })
+  const { best } = run.recommendation
+  if (best === undefined) throw new Error(run.detail)
+  return { ...run, best, out, isPooled: Number(best.configuration.prefillReplicas) > 0 }
+}
+
+test('long prompts under a tight time between tokens: pools, whose deployment is written for SGLang alone', async () => {
+  const { best, isPooled, recommendation, out } = await searched()
+  expect(isPooled, best.label).toBe(true)
+  expect(best.label).toMatch(/\d prefill \+ \d decode of \d x H100/)
+  expect(recommendation.caveats.join()).toMatch(/Pools of prefill and decode servers are SIMULATED; no real ones were compared/)
+  expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toMatch(
+    /^# NOT WRITTEN: pools of prefill and decode servers are written for SGLang/,
+  )
+  const { gpus, prefillReplicas, decodeReplicas } = best.configuration
+  const pin = { gpus: gpus!, prefillReplicas: prefillReplicas!, decodeReplicas: decodeReplicas!, maxNumSeqs: 64, maxNumBatchedTokens: 8192 }
+  await searched({ predictor: { server: 'sglang' }, pin, confirm: false })
+  expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain('--disaggregation-mode=prefill')
+})
+
+test.each([
+  ['a loose time between tokens', { slo: { percentile: 'p90', ttft: '4s', tpot: '200ms' } }],
+  ['short prompts with long answers', { load: { payload: { inputTokens: 100, outputTokens: 1000 } } }],
+] as const)('%s: one server for both', async (_, more) => {
+  const { best, isPooled } = await searched(more)
+  expect(isPooled, best.label).toBe(false)
+})
