@@ -1,18 +1,24 @@
 /** One server for prompts and answers, or pools of each: which of them the search finds, by the SLO and the prompts (DistServe, OSDI 2024, figure 1 and section 2). */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
+import { defaultPriceBook } from '../trials/prices/book.ts'
+import { readFleetFile } from './commands/fleet/fleet-file.ts'
+import { openSource } from './commands/fleet/model-source.ts'
+import { reopen } from './commands/reopened.ts'
+import { proposedObjects } from './commands/watch/proposal-files.ts'
 import { tune } from './library/tune-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pools-'))
 afterAll(() => rmSync(folder, { recursive: true }))
+const db = join(folder, 'tune.db')
 const file = fileURLToPath(new URL('../examples/llm/pools.yaml', import.meta.url))
 
 const searched = async (more: Parameters<typeof tune>[0]['experiment'] = {}) => {
   const out = join(folder, 'results')
-  const run = await tune({ file, experiment: { db: join(folder, 'tune.db'), history: false, out, ...more } })
+  const run = await tune({ file, experiment: { db, history: false, out, ...more } })
   const { best } = run.recommendation
   if (best === undefined) throw new Error(run.detail)
   return { ...run, best, out, isPooled: Number(best.configuration.prefillReplicas) > 0 }
@@ -28,8 +34,20 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   )
   const { gpus, prefillReplicas, decodeReplicas } = best.configuration
   const pin = { gpus: gpus!, prefillReplicas: prefillReplicas!, decodeReplicas: decodeReplicas!, maxNumSeqs: 64, maxNumBatchedTokens: 8192 }
-  await searched({ predictor: { server: 'sglang' }, pin, confirm: false })
+  const { experimentId } = await searched({ predictor: { server: 'sglang' }, pin, confirm: false })
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain('--disaggregation-mode=prefill')
+  // Who knows one Deployment, or one node, refuses them.
+  const to = { trial: 1, label: best.label, replicas: 1, perHour: 60 }
+  const options = { target: 'kubernetes', deployed: { trial: 1 }, peakRps: 1, headroom: 0.2, slowness: 1 } as const
+  await expect(proposedObjects(await reopen(experimentId, { db }), { kind: 'change', to }, options)).rejects.toThrow(
+    /--apply changes one Deployment, and pools of prefill and decode servers are several/,
+  )
+  const fleet = join(folder, 'fleet.yaml')
+  writeFileSync(fleet, `gpus: {H100: {}}\nmodels: {a: {experiment: ${experimentId}, demand: 1}}\n`)
+  const read = readFleetFile(fleet, defaultPriceBook)
+  await expect(openSource(read.models[0]!, db, read)).rejects.toMatchObject({
+    hint: expect.stringContaining('pools of prefill and decode servers, are not packed'),
+  })
 })
 
 test.each([

@@ -65,6 +65,6 @@ export function poolNotices(predictor: PredictorTemplate, space: SearchSpace): s
       ? `over NVLink at ${nvlink.gbPerS} GB/s a GPU where one machine of ${gpusOfMachine} GPUs holds both pools, else over the network (or PCIe) at ${network.gbPerS} GB/s a GPU`
       : `at ${gbPerS} GB/s a GPU`
   return [
-    `Pools of prefill and decode servers are SIMULATED; no real ones were compared. ASSUMED: keys and values move ${bandwidth}, with ${latencyMs} ms a request (predictor.kvTransfer says otherwise).`,
+    `Pools of prefill and decode servers are SIMULATED; no real ones were compared. ASSUMED: keys and values move ${bandwidth}, with ${latencyMs} ms a request (predictor.kvTransfer says otherwise). Manifests of pools are written for SGLang alone (tune spec --server sglang).`,
   ]
 }
