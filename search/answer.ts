@@ -1,8 +1,9 @@
+import { createEncoder } from './encoding.ts'
 import type { Beliefs } from './feasibility.ts'
 import { believedTrials } from './incumbent.ts'
 import { logCost } from './objective.ts'
 import { priceOf } from './replica-price.ts'
-import { fitSurrogate } from './surrogate.ts'
+import { fitSurrogate, type Surrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 import { untried } from './untried.ts'
 
@@ -17,57 +18,52 @@ interface Answer {
 }
 
 /**
- * Deviations of what is untried from the mean, widened: a posterior at fitted hyperparameters is too sure of itself by about this much (docs/search.md). Of
- * trials the reading's own noise says all.
+ * A posterior at fitted hyperparameters is too sure of what is untried. Two views of it each make up for that: in one, deviations of the untried are this many
+ * times as wide; in the other every configuration has something of its own, a tenth (the variance of ln). Each is wrong where the other is right, so half of the
+ * draws are of each (docs/search.md). Of trials the reading's own noise says all.
  */
 const WIDENING = 1.5
+const OWN = 0.1 ** 2
 const DRAWS = 256
 const CONSIDERED = 200
+/** Configurations closer than this, in shares of each parameter's range, are taken for one: what the one has of its own the other has too. */
+const ALIKE = 0.03
 /** Standard deviations within which something is possible. */
 const REACH = 4
 /** Trials are compared where they miss the limit by no more deviations than this, and cost no more than this times the best. */
 const DOUBTFUL = 2
 const COMPARABLE = Math.log(1.5)
 
+interface View {
+  readonly surrogate: Surrogate
+  readonly widening: number
+}
+
+/** Where physics leads it knows each configuration, and the first view is all. */
+function viewsOf(problem: Problem, observations: readonly Observation[]): readonly [View, ...View[]] {
+  const surrogate = fitSurrogate(problem, observations, [])
+  const first = { surrogate, widening: WIDENING }
+  if (problem.priorLogRate && surrogate.informed) return [first]
+  return [first, { surrogate: fitSurrogate(problem, observations, [], { ownVariance: OWN }), widening: 1 }]
+}
+
 /** The answer by joint draws of what was tried and of what may be better; undefined where no trial is believed feasible. */
 export function likeliestAnswer(problem: Problem, observations: readonly Observation[], rng: Rng, tolerance = 0.05): Answer | undefined {
-  const surrogate = fitSurrogate(problem, observations, [])
-  const trials = believedTrials(problem, observations, surrogate)
+  const views = viewsOf(problem, observations)
+  const trials = believedTrials(problem, observations, views[0].surrogate)
   const best = trials.find(({ deviations }) => deviations <= 0)
   if (!best) return undefined
-  const target = best.logCost + Math.log(1 - tolerance)
   const tried = trials
     .filter(({ deviations, logCost }) => deviations <= DOUBTFUL && logCost <= best.logCost + COMPARABLE)
     .map(({ configuration }) => configuration)
   const taken = observations.map((o) => o.configuration)
   const { configurations } = untried(problem, taken, rng.fork('stop candidates'))
-  const all = [...tried, ...mostHopeful(problem, configurations, surrogate.believe(configurations), target)]
-  const means = surrogate.believe(all)
-  const draws = surrogate.draw(all, rng.fork('stop draws'))
-  const luck = rng.fork('stop serves')
-  const prices = all.map((c) => priceOf(problem.pricePerHour, c))
-  const right = tried.map(() => 0)
-  let better = 0
-  const costs = new Float64Array(all.length)
-  for (let draw = 0; draw < DRAWS; draw++) {
-    const drawn = draws.next()
-    let least = Infinity
-    let betterExists = false
-    for (let i = 0; i < costs.length; i++) {
-      const isTried = i < tried.length
-      const widening = isTried ? 1 : WIDENING
-      const constraint = widened(means.constraint?.mean[i], drawn.constraint?.[i], widening)
-      const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
-      const serves = !missed && (isTried || Math.log(luck.next()) < draws.logServes[i]!)
-      const rate = widened(means.rate?.mean[i], drawn.rate?.[i], widening)
-      const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
-      costs[i] = cost
-      least = Math.min(least, cost)
-      betterExists ||= !isTried && cost < target
-    }
-    if (betterExists) better++
-    for (const i of right.keys()) if (costs[i]! < Infinity && costs[i]! <= least - Math.log(1 - tolerance)) right[i] = right[i]! + 1
-  }
+  const target = best.logCost + Math.log(1 - tolerance)
+  const counted = views.map((view, i) =>
+    count(problem, view, { tried, configurations, target, tolerance }, DRAWS / views.length, rng.fork(`view ${i}`)),
+  )
+  const right = tried.map((_, i) => counted.reduce((sum, of) => sum + of.right[i]!, 0))
+  const better = counted.reduce((sum, of) => sum + of.better, 0)
   // No finite number of draws shows that something cannot be, or must: Laplace's rule of succession.
   const most = Math.max(...right)
   return {
@@ -77,11 +73,58 @@ export function likeliestAnswer(problem: Problem, observations: readonly Observa
   }
 }
 
+interface Question {
+  readonly tried: readonly Configuration[]
+  /** Untried ones. */
+  readonly configurations: readonly Configuration[]
+  /** ln cost below which an untried one is better. */
+  readonly target: number
+  readonly tolerance: number
+}
+
+/** In how many draws of a view each of the tried is the answer, and in how many an untried one is better. */
+function count(
+  problem: Problem,
+  { surrogate, widening }: View,
+  { tried, configurations, target, tolerance }: Question,
+  draws: number,
+  rng: Rng,
+): { readonly right: readonly number[]; readonly better: number } {
+  const all = [...tried, ...mostHopeful(problem, configurations, surrogate.believe(configurations), target)]
+  const means = surrogate.believe(all)
+  const joint = surrogate.draw(all, rng.fork('stop draws'))
+  const luck = rng.fork('stop serves')
+  const prices = all.map((c) => priceOf(problem.pricePerHour, c))
+  const right = tried.map(() => 0)
+  let better = 0
+  const costs = new Float64Array(all.length)
+  for (let draw = 0; draw < draws; draw++) {
+    const drawn = joint.next()
+    let least = Infinity
+    let betterExists = false
+    for (let i = 0; i < costs.length; i++) {
+      const isTried = i < tried.length
+      const by = isTried ? 1 : widening
+      const constraint = widened(means.constraint?.mean[i], drawn.constraint?.[i], by)
+      const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
+      const serves = !missed && (isTried || Math.log(luck.next()) < joint.logServes[i]!)
+      const rate = widened(means.rate?.mean[i], drawn.rate?.[i], by)
+      const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
+      costs[i] = cost
+      least = Math.min(least, cost)
+      betterExists ||= !isTried && cost < target
+    }
+    if (betterExists) better++
+    for (const i of right.keys()) if (costs[i]! < Infinity && costs[i]! <= least - Math.log(1 - tolerance)) right[i] = right[i]! + 1
+  }
+  return { right, better }
+}
+
 /** NaN where nothing was modelled. */
 const widened = (mean: number | undefined, drawn: number | undefined, by: number): number =>
   mean === undefined || drawn === undefined ? Number.NaN : mean + by * (drawn - mean)
 
-/** The configurations that could be feasible and below the target cost, those that need the least luck first. */
+/** The configurations that could be feasible and below the target cost, those that need the least luck first, one of those that are alike. */
 function mostHopeful(
   problem: Problem,
   configurations: readonly Configuration[],
@@ -104,10 +147,22 @@ function mostHopeful(
     }
     return high
   }
-  return Array.from(configurations.keys())
+  const hopeful = Array.from(configurations.keys())
     .filter((i) => logServes[i]! > Math.log(1e-3) && atTheirBest(i, REACH))
     .map((i) => ({ i, luck: luckNeeded(i) }))
     .sort((a, b) => a.luck - b.luck)
-    .slice(0, CONSIDERED)
     .map(({ i }) => configurations[i]!)
+  return unlike(createEncoder(problem.space).encode, hopeful)
+}
+
+/** The first of those that are alike, up to as many as are considered. */
+function unlike(encode: (configuration: Configuration) => Float64Array, configurations: readonly Configuration[]): Configuration[] {
+  const chosen: { readonly configuration: Configuration; readonly row: Float64Array }[] = []
+  for (const configuration of configurations) {
+    if (chosen.length === CONSIDERED) break
+    const row = encode(configuration)
+    const isAlike = (other: Float64Array) => row.every((value, c) => Math.abs(value - other[c]!) < ALIKE)
+    if (!chosen.some((other) => isAlike(other.row))) chosen.push({ configuration, row })
+  }
+  return chosen.map(({ configuration }) => configuration)
 }

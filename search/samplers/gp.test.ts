@@ -276,7 +276,7 @@ describe.each([
       return cs.map((c, i) => [logPrice(wide, c, rate!.mean[i]!), Math.sqrt(rate!.variance[i]!)] as const)
     }
     const best = Math.min(...cost(observations.map((o) => o.configuration)).map(([mean]) => mean))
-    return cost(configurations).map(([mean, sd]) => expectedImprovement(mean, 0.6 * sd, best))
+    return cost(configurations).map(([mean, sd]) => expectedImprovement(mean, sd, best))
   }
 
   test('what is suggested may be tried, and the sampling is told', () => {
