@@ -8,6 +8,7 @@
  * anything takes: so the delay shows in the order of arrivals and departures alone.
  */
 import { leastOf } from '../statistics/least.ts'
+import type { Cores } from './stages.ts'
 import type { Steps } from './steps.ts'
 
 /** How a server puts batches together. */
@@ -22,6 +23,8 @@ export interface Batching {
   readonly since: 'arrival' | 'free'
   /** What each request takes on its way to the workers and back, ms. */
   readonly besideMs: number
+  /** Cores that decode requests before they may join a batch, and write their answers. */
+  readonly cores?: Cores
 }
 
 /** Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: batches are served so long, and their delay takes `slowness` times as long. */

@@ -13,7 +13,7 @@ import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, largestBatch, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
-import { capacitiesOf } from './twin-capacity.ts'
+import { capacitiesOf, withoutChance } from './twin-capacity.ts'
 import type { WorkersSeen } from './workers.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
@@ -139,7 +139,7 @@ export function capacityPosterior(
   const served = sum([...usual, ...beside.usual].map((steps) => sum([...steps.departed])))
   const withStalls = Math.min(longerWithStalls * requests, Math.ceil((enoughStalls * served) / seenStalls))
   const long = seenStalls > 0 ? Math.max(requests, withStalls) : requests
-  for (const [r, replicate] of twins.entries()) {
+  const played = twins.map((replicate, r) => {
     const question = {
       twin: replicate,
       stalls: rates[r],
@@ -149,7 +149,12 @@ export function capacityPosterior(
       allowedFailed: Math.max(1e-4, slo.maxErrorRate),
       seed: seed + 101 * r,
     }
-    const logCapacities = refine(capacitiesOf(question, long, Math.max(long, longest)).map(Math.log))
+    const { rps, chance } = capacitiesOf(question, long, Math.max(long, longest))
+    return { logs: refine(rps.map(Math.log)), chance: refine(chance) }
+  })
+  const capacities = withoutChance(played, weights)
+  for (const [r, replicate] of twins.entries()) {
+    const logCapacities = capacities[r]!
     // How long a batch took that was served beside others is inferred, not seen: the doubt is one of their saturation too.
     const several = servesSeveral(replicate)
     const mostRps = saturationOf(replicate)
@@ -175,23 +180,24 @@ function varies(values: readonly number[]): boolean {
 }
 
 const leastDoubt = 0.005
-const outOfStepDoubt = 0.015
+const outOfStepDoubt = 0.008
+const stagesDoubt = 0.015
 
 /**
- * The error of the twin itself, which no amount of load takes away: 0.5 %, or 1.5 % where cores are said to be shared (a server that takes the shortest first looks alike) or several batches served at once (two that leave together are not always told apart), up to 5 % more where requests overtake one another (several workers,
+ * The error of the twin itself, which no amount of load takes away: 0.5 %, or 0.8 % where cores are said to be shared (a server that takes the shortest first looks alike) or several batches served at once (two that leave together are not always told apart), 1.5 % where cores decode beside batches, up to 5 % more where requests overtake one another (several workers,
  * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
  */
 function doubtOf(twin: Twin): number {
-  const { steps, shared } = twin
+  const { steps, shared, batching } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const least = shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
+  const least = batching?.cores ? stagesDoubt : shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
   return least + 0.05 * overtaking(twin) + 0.06 * writing
 }
 
-/** Whether it serves several batches at once. */
-const servesSeveral = ({ batching }: Twin): boolean => batching !== undefined && batching.workers > 1
+/** Whether it serves several batches at once, or has cores beside them. */
+const servesSeveral = ({ batching }: Twin): boolean => batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
 
 /** Share of steps in which a request leaves before an older one. */
 const overtaking = ({ steps }: Twin): number => steps.rank.filter((rank) => rank > 0).length / steps.rank.length
