@@ -30,6 +30,8 @@ const loop = (load: Load, more: Partial<LoadRun> = {}) =>
     sentMs: new Float64Array(Math.round(1000 * load.durationS)),
     ...more,
   })
+/** As many, none together with another. */
+const oneByOne = (load: Load) => loop(load, { sentMs: Float64Array.from({ length: Math.round(1000 * load.durationS) }, (_, i) => i) })
 
 const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPosterior> = {}): CapacityPosterior => ({
   capacityRps,
@@ -176,10 +178,28 @@ describe('a search', () => {
 
 describe('the saturation', () => {
   test('is none of a server that refuses closed loops: what it answered is', async () => {
-    const { asked, loops, found } = await searched({ options: { refusesBeyondRps: 400 }, estimate: () => posterior(300) })
+    const refusesMost = (load: Open) => windowOf(load, (i) => (i % 2 === 0 ? Number.NaN : 5), { errorKinds: { 'status 429': 1320 } })
+    const { asked, loops, found } = await searched({
+      options: { refusesBeyondRps: 400 },
+      estimate: () => posterior(300),
+      window: (load) => (load.rateRps > 500 ? refusesMost(load) : windowOf(load)),
+    })
     expect(loops).toEqual([])
-    expect(asked[0]).toMatchObject({ rateRps: 310, arrivals: { kind: 'sweep', fromRps: 160, toRps: expect.closeTo(460, 9) } })
+    // A limit by the clock is looked for first, at twice of that: refusals of every second request tell of none.
+    expect(asked[0]).toMatchObject({ rateRps: 800, durationS: 3.3 })
+    expect(asked[1]).toMatchObject({ rateRps: 310, arrivals: { kind: 'sweep', fromRps: 160, toRps: expect.closeTo(460, 9) } })
     expect(found).toMatchObject({ outcome: 'converged', saturationRps: 400 })
+  })
+
+  test('is at least what windows that looked for a limit held, each for twice as much as the one before', async () => {
+    const { asked, found } = await searched({
+      options: { refusesBeyondRps: 100 },
+      estimate: () => posterior(300),
+      window: (load) => (load.rateRps > 300 && load.durationS > 3 ? refusing(load) : windowOf(load)),
+    })
+    expect(rates(asked).slice(0, 4)).toEqual([200, 400, 800, 0.775 * 200])
+    expect(asked.filter(({ durationS }) => durationS > 3)).toHaveLength(3)
+    expect(found.saturationRps).toBe(200)
   })
 
   test('ends the search where the server dies', async () => {
@@ -322,6 +342,7 @@ describe('a search ends', () => {
     let told = 0
     const { found, asked } = await searched({
       window: (load) => windowOf(load, 5, { elapsedS: load.durationS }),
+      loop: oneByOne,
       slowdown: (windows) => (windows === 3 && told++ === 0 ? { speed: 0.5, from: 2 } : undefined),
     })
     // Three windows of a second, of which one is kept, and three more.
@@ -333,7 +354,7 @@ describe('a search ends', () => {
 
   test('after two more windows, where its last one may have got slower', async () => {
     const ends = async (slowdown: (windows: number) => Slowdown | undefined) => {
-      const { found, asked } = await searched({ slowdown })
+      const { found, asked } = await searched({ slowdown, loop: oneByOne })
       return [asked.length, found.outcome, found.detail, found.change]
     }
     expect(await ends((windows) => ({ speed: 0.5, from: windows }))).toEqual([5, 'unsettled', 'slowing down at the end', 1])

@@ -315,12 +315,14 @@ class OpenSearch {
     this.soughtLimit = true
     this.played += mostLimitWindows
     for (const { run, point } of held) evidence.add(run, point, true)
+    this.saturationRps = Math.max(this.saturationRps, evidence.servedRps)
     if (held.length > 0) this.estimate(effort.twin)
     if (limit === undefined) return undefined
     const { rateRps, ci90Rps } = windowCapacityWithin(limit, session.slo.maxErrorRate)
     if (this.posterior !== undefined && this.posterior.capacityRps < rateRps) return undefined
+    // The first one begins with the count full.
     for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
-      const failed = await this.learn(ci90Rps[0] * lower ** tries, effort.windowS)
+      const failed = await this.learn(ci90Rps[0] * lower ** Math.max(0, tries - 1), Math.max(effort.windowS, limit.windowMs / 1000))
       if (failed !== undefined) return failed
     }
     const detail = `${limit.most} requests are let in in each ${(limit.windowMs / 1000).toFixed(1)} s of the clock, and the rest refused`
