@@ -40,6 +40,7 @@ const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPoste
   refuses: false,
   stalls: false,
   fading: false,
+  saturationRps: 1000,
   ...more,
 })
 
@@ -162,6 +163,12 @@ describe('a search', () => {
     expect(found.detail).toMatch(/^the load generator could not hold the rate/)
     const unheld = await searched({ window: (load, i) => windowOf(load, 5, i === 0 ? { planned: 1e6 } : {}), loop: (load) => loop(load) })
     expect(rates(unheld.asked)[1]).toBe(542.5)
+  })
+
+  test('ends no earlier than its time where open windows are served more slowly than closed loops were', async () => {
+    const windows = async (saturationRps: number) =>
+      (await searched({ effort: ten, estimate: () => posterior(600, 0.01, { saturationRps }) })).asked.length
+    expect([await windows(900), await windows(890)]).toEqual([7, 10])
   })
 
   test('plans with a twin played shortly, and ends with the one of its effort', async () => {

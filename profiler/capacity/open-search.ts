@@ -2,6 +2,7 @@
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
+import { withEvidence, withinReach } from './claims.ts'
 import { clockLimit, mostLimitWindows } from './clock-search.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
@@ -37,9 +38,6 @@ const cautious = 0.7
 /** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
 const certainlyBelow = 0.75
 const planning = { requests: 6000, longest: 30_000, replicates: 4 }
-/** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
-const claimed = 1.15
-const imagined = 1.5
 /** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
 const lower = 0.9
 const mostLower = 6
@@ -54,6 +52,8 @@ const warming = 0.8
 const longestWarmingS = 15
 /** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
 const stillToGain = 0.02
+/** Share of what closed loops got that the twin must serve for a search to end early. */
+const asLoops = 0.9
 /** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
 /** Further windows of a server whose last one may have got slower. */
@@ -132,7 +132,7 @@ class OpenSearch {
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
       const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
-      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && session.spentS >= enoughS
+      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && this.servesAsLoops() && session.spentS >= enoughS
       if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent)) return this.ended()
       const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
       if (failed !== undefined) return failed
@@ -369,6 +369,11 @@ class OpenSearch {
     }
   }
 
+  /** Whether open windows show about the speed that closed loops had: else the server is slow now and then, and more windows have to tell how often. */
+  private servesAsLoops(): boolean {
+    return (this.posterior?.saturationRps ?? 0) >= asLoops * this.saturationRps
+  }
+
   /** Whether what was believed beforehand is what the windows show. */
   private asExpected(): boolean {
     return bornOut(this.options.expectedRps, this.posterior?.capacityRps)
@@ -379,23 +384,5 @@ class OpenSearch {
     if (this.posterior === undefined) return Number.POSITIVE_INFINITY
     const { capacityRps, capacityCi90Rps } = this.posterior
     return (capacityCi90Rps[1] - capacityCi90Rps[0]) / 2 / capacityRps
-  }
-}
-
-/** The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. */
-function withEvidence({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior, { heldRps, surelyHeldRps }: Evidence) {
-  return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
-}
-
-/** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
-export function withinReach(
-  { capacityRps, capacityCi90Rps: [low, high], ...rest }: CapacityPosterior,
-  servedRps: number,
-): CapacityPosterior {
-  const median = Math.min(capacityRps, claimed * servedRps)
-  return {
-    capacityRps: median,
-    capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
-    ...rest,
   }
 }

@@ -42,6 +42,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly stalls: boolean
   /** They became ever rarer while the server was measured. */
   readonly fading: boolean
+  /** What the twin serves when requests queue without end, per second. */
+  readonly saturationRps: number
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -167,7 +169,13 @@ export function capacityPosterior(
         })
     }
   }
-  return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
+  return {
+    ...summaryOf(particles),
+    refuses: places !== undefined,
+    stalls: rates[0] !== undefined,
+    fading: fading && seenStalls > 0,
+    saturationRps: saturationOf(twin),
+  }
 }
 
 /** What is known of the server beside its steps. */
@@ -280,7 +288,9 @@ function logCount(count: number, mean: number, variance: number): number {
   return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading'> {
+function summaryOf(
+  particles: { rps: number; weight: number }[],
+): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */
