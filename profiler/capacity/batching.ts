@@ -8,8 +8,16 @@
  * anything takes: so the delay shows in the order of arrivals and departures alone.
  */
 import { leastOf } from '../statistics/least.ts'
-import type { Cores } from './stages.ts'
 import type { Steps } from './steps.ts'
+
+/** What cores do beside batches (see stages.ts). */
+export interface Cores {
+  readonly cores: number
+  /** Time of a core before a request may join a batch, ms. */
+  readonly decodeMs: number
+  /** Time of a core to write one answer, ms. */
+  readonly writeMs: number
+}
 
 /** How a server puts batches together. */
 export interface Batching {

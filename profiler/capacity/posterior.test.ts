@@ -308,10 +308,12 @@ describe('the luck of the twin', () => {
 test('the chance of its own long runs is no doubt of a server whose services are all alike', () => {
   // One worker, 10 ms: runs of 4,000 requests know its capacity within 60 ms to five per cent each.
   const uniform = seeded(3)
-  let atMs = 0
-  const sentMs = Float64Array.from({ length: 400 }, () => (atMs -= 15 * Math.log(uniform())))
+  const sentMs = Float64Array.from({ length: 400 }, () => 6000 * uniform()).sort()
   let freeMs = 0
-  const latencyMs = [...sentMs].map((ms) => (freeMs = Math.max(ms, freeMs) + 10) - ms)
+  const latencyMs = [...sentMs].map((ms) => {
+    freeMs = Math.max(ms, freeMs) + 10
+    return freeMs - ms
+  })
   const steps = stepsOf()
   const seen: WorkersSeen = { workers: 1, besideMs: 0, windows: [steps], loops: [] }
   const halves = [1, 2, 3, 4, 5].map((seed) => {

@@ -136,7 +136,6 @@ export function capacityPosterior(
   const slownesses = slownessGrid.slice(from, to)
   const weights = normalised(withPrior(refine(likely.slice(from, to)), refine(slownesses.map(Math.log))))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
-  const particles: { rps: number; weight: number }[] = []
   // Stalls are rare in the twin's runs too, and come in clusters.
   const served = sum([...usual, ...beside.usual].map((steps) => sum([...steps.departed])))
   const withStalls = Math.min(longerWithStalls * requests, Math.ceil((enoughStalls * served) / seenStalls))
@@ -154,28 +153,37 @@ export function capacityPosterior(
     const { rps, chance } = capacitiesOf(question, long, Math.max(long, longest))
     return { logs: refine(rps.map(Math.log)), chance: refine(chance) }
   })
-  const capacities = withoutChance(played, weights)
-  for (const [r, replicate] of twins.entries()) {
-    const logCapacities = capacities[r]!
-    // How long a batch took that was served beside others is inferred, not seen: the doubt is one of their saturation too.
-    const several = servesSeveral(replicate)
-    const mostRps = saturationOf(replicate)
-    for (const [i, weight] of weights.entries()) {
-      if (weight < 1e-6) continue
-      for (const { offset, share } of discrepancy(doubt))
-        particles.push({
-          rps: Math.min(mostRps * (several ? Math.exp(Math.max(0, offset)) : 1), Math.exp(logCapacities[i]! + offset)),
-          weight: (weight * share) / draws,
-        })
-    }
-  }
   return {
-    ...summaryOf(particles),
+    ...summaryOf(particlesOf(twins, withoutChance(played, weights), weights, doubt)),
     refuses: places !== undefined,
     stalls: rates[0] !== undefined,
     fading: fading && seenStalls > 0,
     saturationRps: saturationOf(twin),
   }
+}
+
+interface Particle {
+  readonly rps: number
+  readonly weight: number
+}
+
+/** Capacities of each twin at each slowness, by the twin's own error, as likely as they are. None lies above what the twin can serve. */
+function particlesOf(twins: readonly Twin[], logCapacities: readonly Float64Array[], weights: Float64Array, doubt: number): Particle[] {
+  const particles: Particle[] = []
+  for (const [r, twin] of twins.entries()) {
+    // How long a batch took that was served beside others is inferred, not seen: the doubt is one of their saturation too.
+    const several = servesSeveral(twin)
+    const mostRps = saturationOf(twin)
+    for (const [i, weight] of weights.entries()) {
+      if (weight < 1e-6) continue
+      for (const { offset, share } of discrepancy(doubt))
+        particles.push({
+          rps: Math.min(mostRps * (several ? Math.exp(Math.max(0, offset)) : 1), Math.exp(logCapacities[r]![i]! + offset)),
+          weight: (weight * share) / twins.length,
+        })
+    }
+  }
+  return particles
 }
 
 /** What is known of the server beside its steps. */
@@ -288,9 +296,7 @@ function logCount(count: number, mean: number, variance: number): number {
   return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(
-  particles: { rps: number; weight: number }[],
-): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps'> {
+function summaryOf(particles: Particle[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

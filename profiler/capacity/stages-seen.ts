@@ -1,9 +1,8 @@
 /** The cores that decode and write beside batches, as open windows of load tell: see stages.ts. */
 import { median, sum } from 'simple-statistics'
 import type { LoadRun } from '../types.ts'
-import { type Batching, beginsMs, lineAt, lineThrough } from './batching.ts'
+import { type Batching, beginsMs, type Cores, lineAt, lineThrough } from './batching.ts'
 import { meets, type Spans } from './disturbance.ts'
-import type { Cores } from './stages.ts'
 import { answeredOf } from './stays.ts'
 import { joinSteps, type Steps } from './steps.ts'
 

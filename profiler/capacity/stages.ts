@@ -3,16 +3,7 @@
  * that are decoded (Python and Node servers, Triton with a pre-processing model, the built-in predictor). Either stage may be the slower one; neither shows by itself.
  */
 import { leastOf } from '../statistics/least.ts'
-import type { Batching } from './batching.ts'
-
-/** What the cores do beside the batches. */
-export interface Cores {
-  readonly cores: number
-  /** Time of a core before a request may join a batch, ms. */
-  readonly decodeMs: number
-  /** Time of a core to write one answer, ms. */
-  readonly writeMs: number
-}
+import type { Batching, Cores } from './batching.ts'
 
 /** Requests per second that the cores decode and write at most; without any, no limit. */
 export const mostOfCoresRps = (of: Cores | undefined): number =>

@@ -25,7 +25,7 @@ interface CapacityQuestion {
 }
 
 /** By slowness. */
-export interface TwinCapacities {
+interface TwinCapacities {
   readonly rps: Float64Array
   /** Variance of ln of each by the chance of the long runs alone: none of a formula. */
   readonly chance: Float64Array
