@@ -5,12 +5,13 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
+import { keeps, keepsSurely } from '../slo.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
-import type { CapacityOutcome } from '../types.ts'
+import type { CapacityOutcome, LoadPoint, Phase } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'
 import { trueCapacities } from './truth.bench.ts'
@@ -22,15 +23,40 @@ interface Found {
   readonly capacityCi90Rps: readonly [number, number]
   readonly seconds: number
   readonly requests: number
+  /** Of open load, of the search alone; of bisection absent. */
+  readonly loadS?: number
+  /** Its interval contradicts its own windows; of bisection absent. */
+  readonly contradicts?: boolean
 }
 type Method = (of: VirtualCase, seed: number) => Promise<Found>
 
 const { signal } = new AbortController()
 const generator = new VirtualLoadGenerator()
+
+/** A measurement with what its windows of open load say against it: an upper end below one that held with room to spare, or a lower end where none held. */
+async function watched(options: CapacityOptions): Promise<Found> {
+  const { slo } = options
+  const points: LoadPoint[] = []
+  const onStep = (point: LoadPoint, phase: Phase) => {
+    if (phase === 'search' && point.load.kind === 'open') points.push(point)
+  }
+  const found = await measureCapacity({ ...options, onStep })
+  const steady = points.filter(({ load, cut }) => load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut)
+  const most = (of: LoadPoint[]) => of.reduce((rps, { offeredRps }) => Math.max(rps, offeredRps), 0)
+  const [low, high] = found.capacityCi90Rps
+  return {
+    ...found,
+    loadS: points.reduce((total, { seconds }) => total + seconds, 0),
+    contradicts:
+      low > 1.0001 * most(steady.filter((point) => keeps(point, slo))) ||
+      high < 0.9999 * most(steady.filter((point) => keepsSurely(point, slo) === true)),
+  }
+}
+
 const open =
   (effort: CapacityOptions['effort']): Method =>
   (of, seed) =>
-    measureCapacity({ target: { kind: 'virtual', server: of.server(seed * 7) }, slo: of.slo, signal, seed: seed * 1000, effort })
+    watched({ target: { kind: 'virtual', server: of.server(seed * 7) }, slo: of.slo, signal, seed: seed * 1000, effort })
 const bisection =
   (windowS: number): Method =>
   (of, seed) =>
@@ -41,7 +67,7 @@ const overHttp =
   async (of, seed) => {
     const server = await startTestServer({ time: { kind: 'known', name: of.name }, seed: seed * 7 })
     try {
-      return await measureCapacity({ target: server.target, slo: of.slo, signal, seed: seed * 1000, effort })
+      return await watched({ target: server.target, slo: of.slo, signal, seed: seed * 1000, effort })
     } finally {
       await server.stop()
     }
@@ -72,7 +98,7 @@ const only = new RegExp(onlyServers)
 const onlyMethods = new RegExp(methodsAsked)
 const truths = trueCapacities()
 console.log(
-  `${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half     sure  wrong+sure  seconds requests`,
+  `${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half     sure  wrong+sure  against  seconds  of load requests`,
 )
 const all = http
   ? [...simpleCases, ...developmentCases]
@@ -103,9 +129,13 @@ for (const of of cases) {
       percent(half),
       percent(sure.length / found.length),
       percent(sure.filter(wrong).length / found.length),
+      percent(found.filter(({ contradicts }) => contradicts).length / found.length),
     ]
     const effort = [
       mean(found.map((f) => f.seconds))
+        .toFixed(1)
+        .padStart(8),
+      mean(found.map((f) => f.loadS ?? f.seconds))
         .toFixed(1)
         .padStart(8),
       mean(found.map((f) => f.requests))

@@ -10,6 +10,15 @@
 import { leastOf } from '../statistics/least.ts'
 import type { Steps } from './steps.ts'
 
+/** What cores do beside batches (see stages.ts). */
+export interface Cores {
+  readonly cores: number
+  /** Time of a core before a request may join a batch, ms. */
+  readonly decodeMs: number
+  /** Time of a core to write one answer, ms. */
+  readonly writeMs: number
+}
+
 /** How a server puts batches together. */
 export interface Batching {
   /** Batches that are served at once. */
@@ -22,6 +31,8 @@ export interface Batching {
   readonly since: 'arrival' | 'free'
   /** What each request takes on its way to the workers and back, ms. */
   readonly besideMs: number
+  /** Cores that decode requests before they may join a batch, and write their answers. */
+  readonly cores?: Cores
 }
 
 /** Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: batches are served so long, and their delay takes `slowness` times as long. */

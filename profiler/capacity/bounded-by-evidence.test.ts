@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { keeps, keepsSurely } from '../slo.ts'
+import { drawnCases } from '../testing/drawn-servers.ts'
+import { heldOutCases } from '../testing/held-out-servers.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import type { LoadPoint } from '../types.ts'
 import { measureCapacity } from './measure.ts'
@@ -52,4 +54,59 @@ test('no capacity beyond what full steps serve, no lower end without a window th
     }),
     { numRuns: 12, seed: 14, endOnFailure: true },
   )
+})
+
+/** Of many kinds, but for limits by the clock: a window shorter than theirs holds at rates that none of a second is let in at. */
+const drawn = fc.record({
+  of: fc.constantFrom(...drawnCases.filter(({ name }) => !name.includes('of the clock'))),
+  seed: fc.integer({ min: 1, max: 100 }),
+})
+
+test('of servers of any kind, no lower end without a window that held, no upper end below one that surely held since it was searched anew', async () => {
+  await fc.assert(
+    fc.asyncProperty(drawn, async ({ of, seed }) => {
+      const points: LoadPoint[] = []
+      const { capacityRps, capacityCi90Rps, outcome } = await measureCapacity({
+        target: { kind: 'virtual', server: of.server(7 * seed) },
+        slo: of.slo,
+        signal: new AbortController().signal,
+        effort: 'quick',
+        seed: 1000 * seed,
+        onStep: (point, phase) => {
+          if (phase === 'search' && point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep') points.push(point)
+        },
+      })
+      if (outcome === 'unsettled' || outcome === 'slo-unattainable') return
+      const [low, high] = capacityCi90Rps
+      const most = (holds: (point: LoadPoint) => boolean) =>
+        points.reduce((rps, point) => (!point.cut && holds(point) ? Math.max(rps, point.offeredRps) : rps), 0)
+      expect(low).toBeLessThanOrEqual(most((point) => keeps(point, of.slo)) + 1e-9)
+      expect(high).toBeGreaterThanOrEqual(most((point) => keepsSurely(point, of.slo) === true) - 1e-9)
+      expect(low).toBeLessThanOrEqual(capacityRps)
+      expect(capacityRps).toBeLessThanOrEqual(high)
+    }),
+    { numRuns: 16, seed: 4, endOnFailure: true },
+  )
+})
+
+test('a limit by the clock, and one by a bucket, have a lower end that a window held', async () => {
+  for (const of of [
+    drawnCases.find(({ name }) => /73 requests in each/.test(name))!,
+    heldOutCases.find(({ name }) => /token bucket/.test(name))!,
+  ]) {
+    const held: number[] = []
+    const { capacityCi90Rps } = await measureCapacity({
+      target: { kind: 'virtual', server: of.server(7007) },
+      slo: of.slo,
+      signal: new AbortController().signal,
+      effort: 'quick',
+      seed: 1_001_000,
+      onStep: (point, phase) => {
+        if (phase === 'search' && point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep' && keeps(point, of.slo))
+          held.push(point.offeredRps)
+      },
+    })
+    expect(capacityCi90Rps[0]).toBeLessThanOrEqual(Math.max(0, ...held) + 1e-9)
+    expect(capacityCi90Rps[0]).toBeGreaterThan(0)
+  }
 })

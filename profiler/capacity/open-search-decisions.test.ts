@@ -1,85 +1,24 @@
 /** What a search asks for next, and what it ends with, given what windows show and what the twin makes of them; whole searches are in virtual-capacity.test.ts. */
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../statistics/load-point.ts'
-import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
-import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadRun, Slo } from '../types.ts'
+import {
+  about,
+  gone,
+  loop,
+  missing,
+  type Open,
+  oneByOne,
+  posterior,
+  rates,
+  refusing,
+  type Script,
+  searched,
+  ten,
+  windowOf,
+} from '../testing/scripted-search.ts'
+import type { LoadRun } from '../types.ts'
 import { type Effort, efforts } from './effort.ts'
-import { openSearch } from './open-search.ts'
-import type { CapacityPosterior, capacityPosterior, TwinPlay } from './posterior.ts'
-import { Session } from './session.ts'
+import type { CapacityPosterior, TwinPlay } from './posterior.ts'
 import type { Slowdown } from './slowdown.ts'
-
-const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-type Open = Extract<Load, { kind: 'open' }>
-
-/** An open window of requests at even distances, each as long as `ms` says of it. */
-const windowOf = (load: Open, ms: number | ((i: number) => number) = 5, more: Partial<LoadRun> = {}) =>
-  runOf(
-    load,
-    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
-    more,
-  )
-const missing = (load: Open, more: Partial<LoadRun> = {}) => windowOf(load, (i) => (i % 20 === 10 ? 60 : 5), more)
-const refusing = (load: Open) =>
-  windowOf(load, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': Math.ceil(load.rateRps * load.durationS * 0.05) } })
-const gone = (load: Load) => runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
-/** A closed loop that got 1,000 a second out of the server. */
-const loop = (load: Load, more: Partial<LoadRun> = {}) =>
-  runOf(load, Array<number>(Math.round(1000 * load.durationS)).fill(8), {
-    sentMs: new Float64Array(Math.round(1000 * load.durationS)),
-    ...more,
-  })
-
-const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPosterior> = {}): CapacityPosterior => ({
-  capacityRps,
-  capacityCi90Rps: [capacityRps * (1 - half), capacityRps * (1 + half)],
-  below: () => 0.5,
-  refuses: false,
-  stalls: false,
-  fading: false,
-  ...more,
-})
-
-interface Script {
-  /** Of the open windows, the sweep first. */
-  readonly window?: (load: Open, window: number) => LoadRun
-  readonly loop?: (load: Load) => LoadRun
-  readonly estimate?: (play: TwinPlay, windows: number) => CapacityPosterior
-  readonly effort?: Partial<Effort>
-  readonly options?: Partial<Parameters<typeof openSearch>[3]>
-  /** Where the server got slower, asked after each window: requests at even distances tell nothing of a queue. */
-  readonly slowdown?: (windows: number) => Slowdown | undefined
-}
-async function searched({
-  window = (load) => windowOf(load),
-  loop: answer = (load) => loop(load),
-  estimate = () => posterior(600),
-  effort,
-  options,
-  slowdown = () => undefined,
-}: Script) {
-  const asked: Open[] = []
-  const generator = scriptedGenerator((load) => (load.kind === 'open' ? window(load, asked.push(load) - 1) : answer(load)))
-  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
-  const idle = loadPointOf(runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)), slo)
-  const posteriorOf: typeof capacityPosterior = (runs, _, play) => estimate(play, runs.length)
-  const found = await openSearch(
-    session,
-    { ...efforts.quick, ...effort },
-    idle,
-    { seed: 7, ...options },
-    posteriorOf,
-    () => undefined,
-    (runs) => slowdown(runs.length),
-  )
-  return { found, asked, loops: generator.asked.filter((load) => load.kind === 'closed'), session }
-}
-/** Within what requests of a window, a whole number, leave open. */
-const about = (rps: number) => expect.toSatisfy((rate: number) => Math.abs(rate / rps - 1) < 0.02, `about ${rps}`)
-const rates = (asked: readonly Open[]) => asked.map(({ rateRps }) => Math.round(10 * rateRps) / 10)
-/** Ten windows of a second. */
-const ten = { windowS: 1, windows: 10, budgetS: 10 }
 
 describe('a search', () => {
   test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the twin puts the capacity', async () => {
@@ -162,6 +101,12 @@ describe('a search', () => {
     expect(rates(unheld.asked)[1]).toBe(542.5)
   })
 
+  test('ends no earlier than its time where open windows are served more slowly than closed loops were', async () => {
+    const windows = async (saturationRps: number) =>
+      (await searched({ effort: ten, estimate: () => posterior(600, 0.01, { saturationRps }) })).asked.length
+    expect([await windows(900), await windows(890)]).toEqual([7, 10])
+  })
+
   test('plans with a twin played shortly, and ends with the one of its effort', async () => {
     const plays: TwinPlay[] = []
     await searched({
@@ -176,10 +121,28 @@ describe('a search', () => {
 
 describe('the saturation', () => {
   test('is none of a server that refuses closed loops: what it answered is', async () => {
-    const { asked, loops, found } = await searched({ options: { refusesBeyondRps: 400 }, estimate: () => posterior(300) })
+    const refusesMost = (load: Open) => windowOf(load, (i) => (i % 2 === 0 ? Number.NaN : 5), { errorKinds: { 'status 429': 1320 } })
+    const { asked, loops, found } = await searched({
+      options: { refusesBeyondRps: 400 },
+      estimate: () => posterior(300),
+      window: (load) => (load.rateRps > 500 ? refusesMost(load) : windowOf(load)),
+    })
     expect(loops).toEqual([])
-    expect(asked[0]).toMatchObject({ rateRps: 310, arrivals: { kind: 'sweep', fromRps: 160, toRps: expect.closeTo(460, 9) } })
+    // A limit by the clock is looked for first, at twice of that: refusals of every second request tell of none.
+    expect(asked[0]).toMatchObject({ rateRps: 800, durationS: 3.3 })
+    expect(asked[1]).toMatchObject({ rateRps: 310, arrivals: { kind: 'sweep', fromRps: 160, toRps: expect.closeTo(460, 9) } })
     expect(found).toMatchObject({ outcome: 'converged', saturationRps: 400 })
+  })
+
+  test('is at least what windows that looked for a limit held, each for twice as much as the one before', async () => {
+    const { asked, found } = await searched({
+      options: { refusesBeyondRps: 100 },
+      estimate: () => posterior(300),
+      window: (load) => (load.rateRps > 300 && load.durationS > 3 ? refusing(load) : windowOf(load)),
+    })
+    expect(rates(asked).slice(0, 4)).toEqual([200, 400, 800, 0.775 * 200])
+    expect(asked.filter(({ durationS }) => durationS > 3)).toHaveLength(3)
+    expect(found.saturationRps).toBe(200)
   })
 
   test('ends the search where the server dies', async () => {
@@ -322,6 +285,7 @@ describe('a search ends', () => {
     let told = 0
     const { found, asked } = await searched({
       window: (load) => windowOf(load, 5, { elapsedS: load.durationS }),
+      loop: oneByOne,
       slowdown: (windows) => (windows === 3 && told++ === 0 ? { speed: 0.5, from: 2 } : undefined),
     })
     // Three windows of a second, of which one is kept, and three more.
@@ -333,7 +297,7 @@ describe('a search ends', () => {
 
   test('after two more windows, where its last one may have got slower', async () => {
     const ends = async (slowdown: (windows: number) => Slowdown | undefined) => {
-      const { found, asked } = await searched({ slowdown })
+      const { found, asked } = await searched({ slowdown, loop: oneByOne })
       return [asked.length, found.outcome, found.detail, found.change]
     }
     expect(await ends((windows) => ({ speed: 0.5, from: windows }))).toEqual([5, 'unsettled', 'slowing down at the end', 1])

@@ -2,6 +2,8 @@
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
+import { withEvidence, withinReach } from './claims.ts'
+import { clockLimit, mostLimitWindows } from './clock-search.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Evidence } from './evidence.ts'
@@ -13,8 +15,9 @@ import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { slowdownSeen } from './slowdown.ts'
 import { placesOf } from './steps.ts'
+import { largestBatch } from './twin.ts'
 import { waySeen } from './way-seen.ts'
-import { letsInByTheClock, windowCapacityWithin, windowLimitOf } from './window-limit.ts'
+import { windowCapacityWithin } from './window-limit.ts'
 import { workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
@@ -35,9 +38,6 @@ const cautious = 0.7
 /** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
 const certainlyBelow = 0.75
 const planning = { requests: 6000, longest: 30_000, replicates: 4 }
-/** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
-const claimed = 1.15
-const imagined = 1.5
 /** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
 const lower = 0.9
 const mostLower = 6
@@ -50,11 +50,10 @@ const nearlyWhole = 0.15
 const mostWarmings = 2
 const warming = 0.8
 const longestWarmingS = 15
-/** A window that looks for a limit by the clock asks for so many times what was answered well, for so many seconds: the rest of one count of a second, and two whole ones. */
-const overLimit = 1.5
-const limitS = 3.3
 /** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
 const stillToGain = 0.02
+/** Share of what closed loops got that the twin must serve for a search to end early. */
+const asLoops = 0.9
 /** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
 /** Further windows of a server whose last one may have got slower. */
@@ -99,6 +98,7 @@ class OpenSearch {
   /** A closed loop that the server refused: it tells how many requests it takes in. */
   private refusing: LoadRun | undefined
   private played = 0
+  private soughtLimit = false
   /** It ended while the server still got faster, too slowly for one window to be told from the next. */
   cold = false
 
@@ -117,7 +117,8 @@ class OpenSearch {
 
   async run(): Promise<Searched> {
     const { effort, session, evidence } = this
-    const early = await this.saturated()
+    // Where closed loops are refused, a limit by the clock would end the search: windows shorter than its own tell nothing.
+    const early = (await this.saturated()) ?? (this.options.refusesBeyondRps === undefined ? undefined : await this.boundedByTheClock())
     if (early !== undefined) return early
     // The shortest budget has room for the sweep and one window.
     const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
@@ -131,7 +132,7 @@ class OpenSearch {
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
       const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
-      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && session.spentS >= enoughS
+      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && this.servesAsLoops() && session.spentS >= enoughS
       if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent)) return this.ended()
       const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
       if (failed !== undefined) return failed
@@ -159,12 +160,14 @@ class OpenSearch {
     return undefined
   }
 
-  /** Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number. */
+  /** Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number, or more left together. */
   private workersAtFirst(): Evidence['workers'] {
     const { p50Ms, p99Ms } = this.idle
     const busy = (this.saturationRps * p50Ms) / 1000
     const workers = Math.max(1, Math.round(busy))
-    return p99Ms < even * p50Ms && Math.abs(busy - workers) < nearlyWhole * workers ? { workers, besideMs: 0 } : undefined
+    const together = largestBatch(this.evidence.stepsOfLoops(this.session.loops))
+    if (p99Ms >= even * p50Ms || Math.abs(busy - workers) >= nearlyWhole * workers || together > workers) return undefined
+    return { workers, besideMs: 0 }
   }
 
   /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
@@ -225,9 +228,9 @@ class OpenSearch {
       if (evidence.slowed < 1 || evidence.slowing) this.estimate(planning)
     }
     this.estimate(effort.twin)
-    const { posterior } = this
-    const byTheClock = posterior?.refuses ? undefined : await this.boundedByTheClock()
+    const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
     if (byTheClock !== undefined) return byTheClock
+    const { posterior } = this
     if (!posterior?.refuses && evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
       return {
@@ -290,35 +293,40 @@ class OpenSearch {
 
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
   private boundedByErrors(): Searched {
-    const { cleanRps, failingRps } = this.evidence
+    const { cleanRps, failingRps, heldRps } = this.evidence
     const belowRps = cleanRps < failingRps ? cleanRps : 0
     const limit = cleanRps > 0 ? rateLimitOf([...this.session.loops, ...this.openedRuns()]) : undefined
     const found = this.result(belowRps > 0 || limit !== undefined ? 'converged' : 'errors', this.failingFrom())
     if (limit === undefined) return { ...found, ...between(belowRps, failingRps) }
     // It also explains windows that failed below the capacity: they began with what the ones before had left.
     const { rateRps, ci90Rps } = capacityWithin(limit, this.session.slo.maxErrorRate)
-    const low = Math.min(ci90Rps[0], cleanRps)
+    const low = Math.min(ci90Rps[0], heldRps)
     return { ...found, ...between(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps)) }
   }
 
   /** A limit by windows of the clock, which windows of open load that are shorter than its own may have met nothing of: a longer one looks for it where loops were refused. */
   private async boundedByTheClock(): Promise<Searched | undefined> {
-    const { session, evidence, options, posterior, refusing } = this
+    const { session, evidence, options, refusing, effort } = this
     const { refusesBeyondRps = 0 } = options
+    if (this.soughtLimit || (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps))) return undefined
+    const answeredRps = Math.max(refusesBeyondRps, evidence.cleanRps, this.posterior?.capacityRps ?? 0)
     const runs = [...session.loops, ...this.openedRuns()]
-    if (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps)) return undefined
-    let limit = windowLimitOf(runs)
-    if (limit === undefined && (rateLimitOf(runs) === undefined || letsInByTheClock(runs))) {
-      const rateRps = Math.min(evidence.mostRps, overLimit * Math.max(refusesBeyondRps, evidence.cleanRps, posterior?.capacityRps ?? 0))
-      if (!(rateRps > 0)) return undefined
-      const { run } = await session.open(rateRps, limitS, options.seed + this.played++, 'search')
-      limit = windowLimitOf([...runs, run])
-    }
+    const { limit, held } = await clockLimit(session, runs, answeredRps, evidence.mostRps, options.seed + this.played)
+    this.soughtLimit = true
+    this.played += mostLimitWindows
+    for (const { run, point } of held) evidence.add(run, point, true)
+    this.saturationRps = Math.max(this.saturationRps, evidence.servedRps)
+    if (held.length > 0) this.estimate(effort.twin)
     if (limit === undefined) return undefined
     const { rateRps, ci90Rps } = windowCapacityWithin(limit, session.slo.maxErrorRate)
-    if (posterior !== undefined && posterior.capacityRps < rateRps) return undefined
+    if (this.posterior !== undefined && this.posterior.capacityRps < rateRps) return undefined
+    // The first one begins with the count full.
+    for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
+      const failed = await this.learn(ci90Rps[0] * lower ** Math.max(0, tries - 1), Math.max(effort.windowS, limit.windowMs / 1000))
+      if (failed !== undefined) return failed
+    }
     const detail = `${limit.most} requests are let in in each ${(limit.windowMs / 1000).toFixed(1)} s of the clock, and the rest refused`
-    return { ...this.result('converged', detail), ...between(...ci90Rps, rateRps) }
+    return { ...this.result('converged', detail), ...between(Math.min(ci90Rps[0], evidence.heldRps), ci90Rps[1], rateRps) }
   }
 
   /** Runs of open load, and the closed loop that was refused. */
@@ -354,11 +362,16 @@ class OpenSearch {
         { places, ofLoops, idleMs: this.idle.p50Ms, togetherMs: this.evidence.togetherMs },
         this.workersOf,
       )
-      this.evidence.batching = seen?.batching
+      this.evidence.batching = seen?.batching?.cores === undefined ? seen?.batching : undefined
       if (seen !== undefined && seen.batching === undefined) this.evidence.workers = seen.shared ? undefined : seen
       const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, ofLoops)
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }
+  }
+
+  /** Whether open windows show about the speed that closed loops had: else the server is slow now and then, and more windows have to tell how often. */
+  private servesAsLoops(): boolean {
+    return (this.posterior?.saturationRps ?? 0) >= asLoops * this.saturationRps
   }
 
   /** Whether what was believed beforehand is what the windows show. */
@@ -371,23 +384,5 @@ class OpenSearch {
     if (this.posterior === undefined) return Number.POSITIVE_INFINITY
     const { capacityRps, capacityCi90Rps } = this.posterior
     return (capacityCi90Rps[1] - capacityCi90Rps[0]) / 2 / capacityRps
-  }
-}
-
-/** The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. */
-function withEvidence({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior, { heldRps, surelyHeldRps }: Evidence) {
-  return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
-}
-
-/** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
-export function withinReach(
-  { capacityRps, capacityCi90Rps: [low, high], ...rest }: CapacityPosterior,
-  servedRps: number,
-): CapacityPosterior {
-  const median = Math.min(capacityRps, claimed * servedRps)
-  return {
-    capacityRps: median,
-    capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
-    ...rest,
   }
 }

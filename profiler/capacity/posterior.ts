@@ -13,7 +13,7 @@ import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, largestBatch, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
-import { capacitiesOf } from './twin-capacity.ts'
+import { capacitiesOf, withoutChance } from './twin-capacity.ts'
 import type { WorkersSeen } from './workers.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
@@ -42,6 +42,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly stalls: boolean
   /** They became ever rarer while the server was measured. */
   readonly fading: boolean
+  /** What the twin serves when requests queue without end, per second. */
+  readonly saturationRps: number
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -134,12 +136,11 @@ export function capacityPosterior(
   const slownesses = slownessGrid.slice(from, to)
   const weights = normalised(withPrior(refine(likely.slice(from, to)), refine(slownesses.map(Math.log))))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
-  const particles: { rps: number; weight: number }[] = []
   // Stalls are rare in the twin's runs too, and come in clusters.
   const served = sum([...usual, ...beside.usual].map((steps) => sum([...steps.departed])))
   const withStalls = Math.min(longerWithStalls * requests, Math.ceil((enoughStalls * served) / seenStalls))
   const long = seenStalls > 0 ? Math.max(requests, withStalls) : requests
-  for (const [r, replicate] of twins.entries()) {
+  const played = twins.map((replicate, r) => {
     const question = {
       twin: replicate,
       stalls: rates[r],
@@ -149,20 +150,40 @@ export function capacityPosterior(
       allowedFailed: Math.max(1e-4, slo.maxErrorRate),
       seed: seed + 101 * r,
     }
-    const logCapacities = refine(capacitiesOf(question, long, Math.max(long, longest)).map(Math.log))
+    const { rps, chance } = capacitiesOf(question, long, Math.max(long, longest))
+    return { logs: refine(rps.map(Math.log)), chance: refine(chance) }
+  })
+  return {
+    ...summaryOf(particlesOf(twins, withoutChance(played, weights), weights, doubt)),
+    refuses: places !== undefined,
+    stalls: rates[0] !== undefined,
+    fading: fading && seenStalls > 0,
+    saturationRps: saturationOf(twin),
+  }
+}
+
+interface Particle {
+  readonly rps: number
+  readonly weight: number
+}
+
+/** Capacities of each twin at each slowness, by the twin's own error, as likely as they are. None lies above what the twin can serve. */
+function particlesOf(twins: readonly Twin[], logCapacities: readonly Float64Array[], weights: Float64Array, doubt: number): Particle[] {
+  const particles: Particle[] = []
+  for (const [r, twin] of twins.entries()) {
     // How long a batch took that was served beside others is inferred, not seen: the doubt is one of their saturation too.
-    const several = servesSeveral(replicate)
-    const mostRps = saturationOf(replicate)
+    const several = servesSeveral(twin)
+    const mostRps = saturationOf(twin)
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
       for (const { offset, share } of discrepancy(doubt))
         particles.push({
-          rps: Math.min(mostRps * (several ? Math.exp(Math.max(0, offset)) : 1), Math.exp(logCapacities[i]! + offset)),
-          weight: (weight * share) / draws,
+          rps: Math.min(mostRps * (several ? Math.exp(Math.max(0, offset)) : 1), Math.exp(logCapacities[r]![i]! + offset)),
+          weight: (weight * share) / twins.length,
         })
     }
   }
-  return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
+  return particles
 }
 
 /** What is known of the server beside its steps. */
@@ -175,23 +196,24 @@ function varies(values: readonly number[]): boolean {
 }
 
 const leastDoubt = 0.005
-const outOfStepDoubt = 0.015
+const outOfStepDoubt = 0.008
+const stagesDoubt = 0.015
 
 /**
- * The error of the twin itself, which no amount of load takes away: 0.5 %, or 1.5 % where cores are said to be shared (a server that takes the shortest first looks alike) or several batches served at once (two that leave together are not always told apart), up to 5 % more where requests overtake one another (several workers,
+ * The error of the twin itself, which no amount of load takes away: 0.5 %, or 0.8 % where cores are said to be shared (a server that takes the shortest first looks alike) or several batches served at once (two that leave together are not always told apart), 1.5 % where cores decode beside batches, up to 5 % more where requests overtake one another (several workers,
  * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
  */
 function doubtOf(twin: Twin): number {
-  const { steps, shared } = twin
+  const { steps, shared, batching } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const least = shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
+  const least = batching?.cores ? stagesDoubt : shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
   return least + 0.05 * overtaking(twin) + 0.06 * writing
 }
 
-/** Whether it serves several batches at once. */
-const servesSeveral = ({ batching }: Twin): boolean => batching !== undefined && batching.workers > 1
+/** Whether it serves several batches at once, or has cores beside them. */
+const servesSeveral = ({ batching }: Twin): boolean => batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
 
 /** Share of steps in which a request leaves before an older one. */
 const overtaking = ({ steps }: Twin): number => steps.rank.filter((rank) => rank > 0).length / steps.rank.length
@@ -274,7 +296,7 @@ function logCount(count: number, mean: number, variance: number): number {
   return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading'> {
+function summaryOf(particles: Particle[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

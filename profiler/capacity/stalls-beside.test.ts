@@ -105,6 +105,14 @@ describe('long steps', () => {
     expect(longOnesFade([], usualMs)).toBe(false)
   })
 
+  test('that are as often as not by chance are those of no cache, nor is a slow time that did not come again: it is one, however many steps it has', () => {
+    // 26 of 50 in two thirds of the steps: 2 %, and yet half as frequent as before.
+    expect(longOnesFade(runs(24, 24, 13, 13), usualMs)).toBe(false)
+    expect(longOnesFade(runs(24, 24, 8, 8), usualMs)).toBe(true)
+    const slow = tens(100, Object.fromEntries(Array.from({ length: 30 }, (_, i) => [40 + i, 40])))
+    expect(longOnesFade([tens(100), slow, tens(100), tens(100)], usualMs)).toBe(false)
+  })
+
   test('of a cold server, all of whose steps are long, do not fade: it gets warm', () => {
     const cold = [tens(400, {}, 13), ...runs(2, 2, 2, 2)]
     expect(longOnesFade(cold, usualMs)).toBe(false)

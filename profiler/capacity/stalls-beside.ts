@@ -41,11 +41,12 @@ export function likelyOwn(open: SeparatedStalls, loops: SeparatedStalls): number
 /** A loop is of the server as it is now where its middle step is so many times as long as now at most; a step is long from `long` times on. */
 const warm = 1.2
 const long = 1.5
-/** Probability of so few later ones by chance, below which they became rarer. */
+/** Probability of so few later ones by chance, below which they became rarer, and the part of their frequency before that they have since: those of a cache end. */
 const fades = 0.05
+const rarer = 1 / 3
 
 /**
- * Whether long steps became rarer with what was served, as those of a cache that fills: fewer in the later half than in the quarter before it, beyond chance, since
+ * Whether long steps became rarer with what was served, as those of a cache that fills: a third as frequent in the later half as in the quarter before it at most, and beyond chance, since
  * the middle step was as long as now.
  * @param history all that was seen of the server, in order of time
  * @param usualMs time of a step now, by the number it served
@@ -56,10 +57,11 @@ export function longOnesFade(history: readonly Steps[], usualMs: readonly number
   const since = all.findIndex((of) => of.length > 0 && quantileOfSorted(Float64Array.from(of).sort(), 0.5) <= warm)
   if (since < 0) return false
   const counted = all.slice(since).flat()
+  // Several in a row are one: of a slow time, or a stall.
   const longIn = (from: number, to: number) =>
-    counted.slice(from * counted.length, to * counted.length).filter((ratio) => ratio > long).length
+    counted.slice(from * counted.length, to * counted.length).filter((ratio, i, all) => ratio > long && !(all[i - 1]! > long)).length
   const [before, after] = [longIn(0.25, 0.5), longIn(0.5, 1)]
-  return atMost(after, before + after, 2 / 3) < fades
+  return after <= 2 * rarer * before && atMost(after, before + after, 2 / 3) < fades
 }
 
 /** Stalls that went on from the last step of one loop to the first of the next are one. */

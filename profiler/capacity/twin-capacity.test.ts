@@ -4,7 +4,7 @@ import { seeded } from '../seeded-random.ts'
 import type { StallRate } from './stalls.ts'
 import { drawn } from './stalls.ts'
 import { simulate, type Twin } from './twin.ts'
-import { capacitiesOf } from './twin-capacity.ts'
+import { capacitiesOf, withoutChance } from './twin-capacity.ts'
 
 /** Each request served by the first of so many workers, its service one of these. */
 function serving(tookMs: number[], workers = 1, places?: number): Twin {
@@ -40,7 +40,7 @@ const capacities = (
   { slownesses = [1], allowedFailed = 1, stalls, seed = 1, ...asked }: Asked,
   requests = 12_000,
   longest?: number,
-) => [...capacitiesOf({ twin, stalls, slownesses: Float64Array.from(slownesses), allowedFailed, seed, ...asked }, requests, longest)]
+) => [...capacitiesOf({ twin, stalls, slownesses: Float64Array.from(slownesses), allowedFailed, seed, ...asked }, requests, longest).rps]
 const capacity = (...asked: Parameters<typeof capacities>) => capacities(...asked)[0]!
 /** Where a rising condition changes. */
 function root(low: number, high: number, beyond: (x: number) => boolean): number {
@@ -222,5 +222,62 @@ describe('what it costs', () => {
     expect(services).toBeGreaterThan(10_000)
     expect(near).toBeGreaterThan(6 * 0.6 * services)
     expect(near).toBeLessThan(6 * 1.6 * services)
+  })
+})
+
+describe('the chance of long runs', () => {
+  test.each([
+    ['services of one length', [10], 40],
+    ['exponential services', exponential(10), 60],
+  ])('is told by one of them, of %s, as well as by many', (_, tookMs, limitMs) => {
+    const found = Array.from({ length: 24 }, (_, seed) =>
+      capacitiesOf(
+        { twin: serving(tookMs), stalls: undefined, slownesses: Float64Array.of(1), limitMs, allowed: 0.05, allowedFailed: 1, seed },
+        12_000,
+      ),
+    )
+    const logs = found.map(({ rps }) => Math.log(rps[0]!))
+    const mean = logs.reduce((total, log) => total + log, 0) / logs.length
+    const variance = logs.reduce((total, log) => total + (log - mean) ** 2, 0) / (logs.length - 1)
+    const told = found.reduce((total, { chance }) => total + chance[0]!, 0) / found.length
+    expect(Math.sqrt(told / variance)).toBeGreaterThan(0.6)
+    expect(Math.sqrt(told / variance)).toBeLessThan(1.6)
+  })
+
+  test('is none of a formula', () => {
+    const { chance } = capacitiesOf(
+      {
+        twin: serving([1]),
+        stalls: undefined,
+        slownesses: Float64Array.of(0.9, 1),
+        limitMs: 1000,
+        allowed: 0.01,
+        allowedFailed: 1,
+        seed: 1,
+      },
+      12_000,
+    )
+    expect([...chance]).toEqual([0, 0])
+  })
+
+  const twins = (logs: readonly number[], chance: number) =>
+    logs.map((log) => ({ logs: Float64Array.of(log, log + 1), chance: Float64Array.of(chance, chance) }))
+  const weights = Float64Array.of(0.75, 0.25)
+  const first = (of: readonly Float64Array[]) => of.map(([log]) => log!)
+
+  test('taken out leaves what the draws differ by, about the same mean', () => {
+    // Their variance is 1 / 3: without three quarters of that, and with a quarter of those as the chance of the mean.
+    const found = withoutChance(twins([1.5, 2.5, 1.5, 2.5], 0.25), weights)
+    const left = Math.sqrt((1 / 3 - 0.25 + 0.25 / 4) / (1 / 3))
+    for (const [i, log] of first(found).entries()) expect(log).toBeCloseTo(2 + left * (i % 2 === 0 ? -0.5 : 0.5), 9)
+    expect(found.map(([a, b]) => b! - a!)).toEqual([1, 1, 1, 1].map((apart) => expect.closeTo(apart, 9)))
+  })
+
+  test('changes nothing where there is none, and leaves the chance of the mean where it is all', () => {
+    expect(first(withoutChance(twins([1.5, 2.5, 1.5, 2.5], 0), weights))).toEqual([1.5, 2.5, 1.5, 2.5])
+    const all = first(withoutChance(twins([1.5, 2.5, 1.5, 2.5], 1 / 3), weights))
+    expect(all[1]! - all[0]!).toBeCloseTo(0.5, 9)
+    expect(first(withoutChance(twins([2, 2], 0.1), weights))).toEqual([2, 2])
+    expect(first(withoutChance(twins([1.9, 2.1], 10), weights))).toEqual([1.9, 2.1])
   })
 })

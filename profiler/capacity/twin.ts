@@ -10,6 +10,7 @@ import type { Uniform } from '../seeded-random.ts'
 import { leastOf } from '../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { serveBySharing } from './sharing.ts'
+import { mostOfCoresRps, serveByStages } from './stages.ts'
 import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
 
@@ -48,8 +49,9 @@ interface Drain {
   readonly msEach: number
 }
 
-/** Share of steps that must have taken all who were there. */
+/** Share of steps that must have taken all who were there, but for this share of them: cores that decode leave one or two behind. */
 const drains = 0.8
+const leftBehind = 0.2
 const fewestToFit = 12
 
 /** Undefined for a server that takes them otherwise, or one by one. The largest batch may have been seen elsewhere. */
@@ -93,7 +95,8 @@ export function servesBatches(steps: Steps): boolean {
   return most > 1 && several.length >= fewestToFit && several.filter((i) => tookAll(steps, i, most)).length >= drains * several.length
 }
 
-const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean => departed[i]! === Math.min(present[i]!, most)
+const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean =>
+  departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) && departed[i]! <= Math.min(present[i]!, most)
 
 const fewestPerBin = 8
 /** Probability that a step is the one that followed the last. */
@@ -212,8 +215,10 @@ export function takesInOrder({ steps, workers, drain }: Twin): boolean {
 /** Requests per second that the twin serves when they queue without end. */
 export function saturationOf(twin: Twin): number {
   const { steps, bins, drain, batching, workers = 1 } = twin
-  if (batching !== undefined)
-    return (1000 * workers * batching.most * bins.at(-1)!.length) / stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
+  if (batching !== undefined) {
+    const byBatchesRps = (1000 * workers * batching.most * bins.at(-1)!.length) / stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
+    return Math.min(byBatchesRps, mostOfCoresRps(batching.cores))
+  }
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
@@ -242,7 +247,10 @@ export function simulate(
   stalling: Stalling = () => 0,
 ): void {
   if (twin.batching !== undefined) {
-    serveByBatches(twin.batching, batchTimes(twin, slowness, uniform, stalling), slowness, arrivalsMs, latencyMs)
+    const { cores } = twin.batching
+    const servedMs = batchTimes(twin, slowness, uniform, stalling)
+    if (cores !== undefined) serveByStages(cores, twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
+    else serveByBatches(twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
     return
   }
   if (twin.workers !== undefined) {
@@ -271,7 +279,9 @@ export function simulate(
     // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
     if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
     else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
-    const leaving = most > 0 && tookAll(twin.steps, step, most) ? Math.min(present, most) : Math.min(departed[step]!, present)
+    const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
+    const leaving =
+      most > 0 && tookAll(twin.steps, step, most) ? Math.max(1, Math.min(present - stayed, most)) : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
     now += slowness * (took + stalling(now, took))
     const place = fromBack ? present - (twin.steps.present[step]! - rank[step]!) : rank[step]!

@@ -3,6 +3,7 @@ import type { LoadRun } from '../types.ts'
 import { batchesSeen } from './batches-seen.ts'
 import type { Batching } from './batching.ts'
 import type { ObservedRun } from './posterior.ts'
+import { stagesSeen } from './stages-seen.ts'
 import { joinSteps, type Steps } from './steps.ts'
 import { largestBatch, servesBatches } from './twin.ts'
 import { servesOutOfTurn, type WorkersSeen, type workersSeen } from './workers.ts'
@@ -28,6 +29,8 @@ export function waySeen(
   const batching = places === undefined ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs) : undefined
   if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
   const steps = joinSteps(windows.map((window) => window.steps))
+  const stages = batching === undefined && places === undefined ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs) : undefined
+  if (stages !== undefined) return { ...stages, batching: stages }
   return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { trueCapacities } from '../bench/truth.bench.ts'
 import { DisciplineServer } from '../testing/discipline-server.ts'
-import { windowLimit } from '../testing/drawn-servers.ts'
+import { drawnCases, windowLimit } from '../testing/drawn-servers.ts'
 import { bucket } from '../testing/held-out-servers.ts'
 import type { Load, LoadRun, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -41,6 +42,28 @@ describe('a limit by windows of the clock', () => {
     expect(ci90Rps[0]).toBeLessThan(rateRps)
     expect(ci90Rps[1]).toBeGreaterThan(rateRps)
     expect(windowCapacityWithin({ most: 120, windowMs: 500, errorMs: 10 }, 0.001).rateRps).toBeCloseTo(2 * rateRps, 6)
+  })
+
+  test('is found where closed loops had but a part of a count, and before any window is spent on rates that hold for less than one', async () => {
+    const { server: of, slo, name } = drawnCases.find((each) => /106 requests in each/.test(each.name))!
+    const truth = trueCapacities()[name]!
+    for (const seed of [1001, 1002, 1003]) {
+      const target = { kind: 'virtual', server: of(7 * seed) } as const
+      const found = await measureCapacity({ target, slo, signal, effort: 'quick', seed: 1000 * seed })
+      expect(found.outcome).toBe('converged')
+      expect(Math.abs(found.capacityRps / truth - 1)).toBeLessThan(0.03)
+    }
+    const open: number[] = []
+    await measureCapacity({
+      target: { kind: 'virtual', server: server(windowLimit(120, 1000)) },
+      slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+      signal,
+      effort: 'quick',
+      onStep: ({ load, seconds }, phase) => {
+        if (phase === 'search' && load.kind === 'open') open.push(seconds)
+      },
+    })
+    expect(open.reduce((total, seconds) => total + seconds, 0)).toBeLessThan(5.5)
   })
 
   test('is found though windows of half a second begin in the middle of a count', async () => {

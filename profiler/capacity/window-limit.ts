@@ -5,10 +5,11 @@
  * A window of load that is shorter than one of the limit's, or begins in the middle of it, holds at rates far above what Poisson arrivals are let in at for long: that is the rate
  * at which the part of a Poisson number beyond the count is the share that may fail.
  */
+import { sum } from 'simple-statistics'
 import type { LoadRun } from '../types.ts'
 
 /** A limit that lets in so many in each window of the server's clock, whenever they come, and refuses the rest of them. */
-interface WindowLimit {
+export interface WindowLimit {
   readonly most: number
   readonly windowMs: number
   /** What its length is uncertain by, ms: it shows in the first request of each window. */
@@ -30,10 +31,12 @@ const miscounted = 2
 export function windowLimitOf(runs: readonly LoadRun[]): WindowLimit | undefined {
   const { counts, lengths, errorMs } = windowsOf(runs)
   if (lengths.length === 0 || counts.length === 0) return undefined
-  const [most, windowMs] = [middle(counts), middle(lengths)]
+  const [most, middleMs] = [middle(counts), middle(lengths)]
   const alike = counts.filter((count) => Math.abs(count - most) <= miscounted).length
-  const regular = lengths.filter((ms) => Math.abs(ms - windowMs) <= Math.max(errorMs, 0.02 * windowMs)).length
-  return most >= fewestCounted && alike >= 0.8 * counts.length && regular >= 0.8 * lengths.length ? { most, windowMs, errorMs } : undefined
+  // Either end of each is late by up to the error, and is the end of another too.
+  const regular = lengths.filter((ms) => Math.abs(ms - middleMs) <= Math.max(2 * errorMs, 0.02 * middleMs))
+  if (most < fewestCounted || alike < 0.8 * counts.length || regular.length < 0.8 * lengths.length) return undefined
+  return { most, windowMs: sum(regular) / regular.length, errorMs: errorMs / Math.sqrt(regular.length) }
 }
 
 /** Whether many requests were let in one after the other after some in a row were refused, and then refused again: seldom a bucket's, which was empty. */

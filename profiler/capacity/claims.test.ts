@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withinReach } from './open-search.ts'
+import { withinReach } from './claims.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
@@ -8,6 +8,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   refuses: false,
   stalls: false,
   fading: false,
+  saturationRps: 100,
 })
 
 test('a posterior near what was served stays as it is', () => {
