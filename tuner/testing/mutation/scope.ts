@@ -162,8 +162,8 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'profiler/capacity/posterior.ts',
-    original: 'logCapacities[i]! + offset',
-    replacement: '(logCapacities[i]!) - (offset)',
+    original: 'logCapacities[r]![i]! + offset',
+    replacement: '(logCapacities[r]![i]!) - (offset)',
     reason: 'the twin is wrong either way alike',
   },
   {
