@@ -176,13 +176,14 @@ test('a row of a table deploys the image that was named, on its slice, with what
   })
 })
 
+const cron = (start: string, end: string, desiredReplicas: string) => ({
+  type: 'cron',
+  metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
+})
+
 test('replicas follow the hours by cron, over midnight too, begun before their hour; the number is left to it', async () => {
   const { of } = await manifestsOf([...Array(2).fill(14), ...Array(6).fill(1), ...Array(12).fill(7), ...Array(4).fill(14)])
   expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
-  const cron = (start: string, end: string, desiredReplicas: string) => ({
-    type: 'cron',
-    metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
-  })
   expect(of('ScaledObject')!.spec).toEqual({
     scaleTargetRef: { name: 'a-a100-1g' },
     minReplicaCount: 1,
@@ -195,10 +196,6 @@ test('in turns a model is put out of memory at once when its time is over, and b
   const quarters = Array.from({ length: 96 }, (_, step) => (step >= 81 || step < 30 ? (step >= 4 && step < 12 ? 14 : 2) : 0))
   const { of, text } = await manifestsOf(undefined, quarters)
   expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
-  const cron = (start: string, end: string, desiredReplicas: string) => ({
-    type: 'cron',
-    metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
-  })
   expect(of('ScaledObject')!.spec).toEqual({
     scaleTargetRef: { name: 'a-a100-1g' },
     pollingInterval: 15,

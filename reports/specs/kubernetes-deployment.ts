@@ -2,16 +2,14 @@
 
 import { chosenServers } from '../figures.ts'
 import { disruptionBudget, labelsOf, leastReplicas } from './available.ts'
-import { overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { cronScaled, placedNotes, placedStrategy } from './placed.ts'
 import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { type PodParts, podTemplate, portsOf } from './pod-template.ts'
+import { type PodParts, podNotes, podTemplate, portsOf } from './pod-template.ts'
 import { prefillDecodeSpec } from './prefill-decode.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
-import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
 import { type Autoscaler, fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
@@ -51,9 +49,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
-    ...secretNotes(container, serving.name),
-    ...gpu.needs.map((need) => `needs: ${need}`),
-    ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
+    ...podNotes(serving, parts, gpu),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
     ...(scaler === asked || serving.placed ? [] : [unscaledNote]),
     ...placedNotes(serving, scheduled.length > 0),

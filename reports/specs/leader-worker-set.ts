@@ -4,14 +4,12 @@
  */
 import { labelsOf } from './available.ts'
 import { heldOf } from './held.ts'
-import { overlayNotes } from './laid-over.ts'
 import { mostGpus } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { podTemplate } from './pod-template.ts'
-import { secretNotes } from './secret-variables.ts'
+import { podNotes, podTemplate } from './pod-template.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving, WholeContainer } from './serving.ts'
 import { SpecError } from './spec-error.ts'
@@ -112,14 +110,7 @@ function leaderWorkerSetSpec(serving: Serving, { gpusPerNode = mostGpus }: SpecO
     spec: { selector: leading, ports: [{ name: 'http', port: 80, targetPort: 'http' }] },
   }
   const gpu = specGpus(node.resources, serving.gpuScheme, serving.dra)
-  const notes = [
-    ...secretNotes(container, serving.name),
-    ...gpu.needs.map((need) => `needs: ${need}`),
-    ...container.notes,
-    ...storage.notes,
-    ...overlayNotes(serving),
-    ...nodesNotes(serving, over),
-  ]
+  const notes = [...podNotes(serving, { container, storage }, gpu), ...nodesNotes(serving, over)]
   const objects = [...(files.configMap ? [files.configMap] : []), ...claimTemplates(node, gpu), set, service]
   return [{ name: 'leaderworkerset.yaml', text: manifestsYaml(serving, objects, notes) }]
 }

@@ -1,11 +1,12 @@
 /** The pod of a server, for targets that write pods of their own: its container, weights, GPUs, and what the user lays over it. */
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import { lastingOverZones, lifecycle, scrapeAnnotations } from './available.ts'
-import { laidOver } from './laid-over.ts'
+import { laidOver, overlayNotes } from './laid-over.ts'
 import type { Manifest } from './manifest.ts'
 import type { podStorage } from './model-storage.ts'
 import { environment, type fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
 import { specGpus } from './pod-gpus.ts'
+import { secretNotes } from './secret-variables.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
 
 export interface PodParts {
@@ -61,4 +62,15 @@ export function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<
 export const portsOf = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort'>) => [
   { name: 'http', port },
   ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
+]
+
+/** What must be known of such a pod before it is applied. */
+export const podNotes = (
+  serving: Serving,
+  { container, storage }: Pick<PodParts, 'container' | 'storage'>,
+  { needs }: Pick<ReturnType<typeof specGpus>, 'needs'>,
+): string[] => [
+  ...secretNotes(container, serving.name),
+  ...needs.map((need) => `needs: ${need}`),
+  ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
 ]

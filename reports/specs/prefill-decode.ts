@@ -6,14 +6,12 @@ import { assumedTransfers, gpusOfMachine } from '../../trials/launchers/simulate
 import { type Resources, serversOf } from '../../trials/resources.ts'
 import { disruptionBudget, labelsOf } from './available.ts'
 import { heldOf } from './held.ts'
-import { overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { type PodParts, podTemplate } from './pod-template.ts'
+import { type PodParts, podNotes, podTemplate } from './pod-template.ts'
 import { unscaledNote } from './scaling.ts'
-import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving, WholeContainer } from './serving.ts'
 
@@ -61,15 +59,7 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
     ...pools.flatMap((pool) => poolObjects(each, pool, serving.replicas * serving.resources.pools![pool], container, parts)),
     ...routerObjects(serving, container),
   ]
-  const notes = [
-    ...secretNotes(container, serving.name),
-    ...gpu.needs.map((need) => `needs: ${need}`),
-    ...container.notes,
-    ...storage.notes,
-    ...overlayNotes(serving),
-    ...poolNotes(serving),
-    ...(scalerAsked ? [unscaledNote] : []),
-  ]
+  const notes = [...podNotes(serving, { container, storage }, gpu), ...poolNotes(serving), ...(scalerAsked ? [unscaledNote] : [])]
   return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: sourcesOf(serving, each) }, objects, notes) }]
 }
 

@@ -116,7 +116,7 @@ function noInstance({ cpuCores, memoryMiB, gpu, gpus }: Resources, { name, insta
   const shapes = instances
     .filter((i) => i.gpu === gpu)
     .map((i) => {
-      const { vcpus, memoryGiB } = leftOf(i, i.kept)
+      const { vcpus, memoryGiB } = leftOf(i)
       const node = i.kept === undefined ? '' : ' left by its node'
       return `${i.name} (${i.gpus} x ${gpu}, ${Number(vcpus.toFixed(2))} cores, ${Number(memoryGiB.toFixed(1))} GiB${node})`
     })

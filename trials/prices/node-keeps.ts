@@ -61,8 +61,8 @@ export const keptBy = {
   }),
 } as const
 
-/** What pods can ask for on an instance whose node keeps so much. */
-export const leftOf = (all: CoresAndMemory, kept: CoresAndMemory = { vcpus: 0, memoryGiB: 0 }): CoresAndMemory => ({
-  vcpus: all.vcpus - kept.vcpus,
-  memoryGiB: all.memoryGiB - kept.memoryGiB,
+/** What pods can ask for on an instance. @param instance `kept`: by its node; absent: nothing */
+export const leftOf = ({ vcpus, memoryGiB, kept }: CoresAndMemory & { readonly kept?: CoresAndMemory }): CoresAndMemory => ({
+  vcpus: vcpus - (kept?.vcpus ?? 0),
+  memoryGiB: memoryGiB - (kept?.memoryGiB ?? 0),
 })

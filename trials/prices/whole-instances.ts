@@ -29,7 +29,7 @@ export function replicasPerInstance(resources: Resources, instance: Shape): numb
   const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
   if (gpu !== instance.gpu) return 0
   const byGpu = gpuShare < 1 ? (gpus > 1 ? 0 : instance.gpus * Math.floor(1 / gpuShare + 1e-9)) : Math.floor(instance.gpus / gpus)
-  const { vcpus, memoryGiB } = leftOf(instance, instance.kept)
+  const { vcpus, memoryGiB } = leftOf(instance)
   return Math.max(0, Math.min(byGpu, Math.floor(vcpus / cpuCores + 1e-9), Math.floor((memoryGiB * 1024) / memoryMiB + 1e-9)))
 }
 

@@ -202,10 +202,8 @@ function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q
   const longest = at(of.prompts, q)
   const computed = prefillMs(model, pools.prefill, rateRps, longest, q)
   if (decode === undefined || computed === undefined) return undefined
-  const { n, tokenMs, places, decodeMs, kept, spread } = decode
-  const z = normalQuantile(q)
-  const crowded = Math.min(places, n + z * Math.sqrt(n))
-  const tpot = tokenMs + Math.sign(z) * Math.hypot(decodeMs(crowded) / kept - tokenMs, z * spread * tokenMs)
+  const { n, tokenMs, decodeMs } = decode
+  const tpot = slowestTokenMs(decode, normalQuantile(q))
   const movedMs = pools.transferMs(load.meanPrompt)
   // Links of either end are busy with others' keys and values.
   const busiest = (rateRps / 1000 / Math.min(pools.prefill, pools.decode)) * movedMs
@@ -235,23 +233,28 @@ function admission({ n, places, tokenMs }: Steady, meanOutput: number, q: number
 type Steady = NonNullable<ReturnType<typeof steady>>
 type Latencies = Record<LatencyMetric, number>
 
+/** Time per output token, ms, of an answer that is z deviations off the mean. @param interrupted what prompts add to it */
+function slowestTokenMs({ n, tokenMs, share, places, decodeMs, kept, spread }: Steady, z: number, interrupted = 0): number {
+  // Arrivals bunch: over an answer's time there are now more, now fewer others.
+  const crowded = Math.min(places, n + z * Math.sqrt(n))
+  const crowdedMs = decodeMs(crowded) / kept / (1 - share)
+  // How many drafts an answer keeps is its own luck, crowds are not: apart they add up, together as their squares do.
+  const luck = z * spread * tokenMs
+  return tokenMs + Math.sign(z) * Math.hypot(crowdedMs + interrupted - tokenMs, luck)
+}
+
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
 function llmLatencies(model: LlmQueueing, rateRps: number, q: number, of: Lengths = model.load): Latencies | undefined {
   if (model.server.pools !== undefined) return pooledLatencies(model, model.server.pools, rateRps, q, of)
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
-  const { n, tokenMs, share, together, places, decodeMs, promptsMs, perMs, kept } = state
+  const { n, tokenMs, share, together, decodeMs, promptsMs, perMs } = state
   const { prompts, outputs } = of
   const { meanOutput, meanPrompt, promptCv2 } = model.load
   const z = normalQuantile(q)
-  // Arrivals bunch: over an answer's time there are now more, now fewer others.
-  const crowded = Math.min(places, n + z * Math.sqrt(n))
   const interruption = promptsMs(together * meanPrompt, n, together)
   const interrupted = (z * interruption * Math.sqrt(Math.max(0, (perMs * meanOutput * tokenMs) / together))) / meanOutput
-  const crowdedMs = decodeMs(crowded) / kept / (1 - share)
-  // How many drafts an answer keeps is its own luck, crowds are not: apart they add up, together as their squares do.
-  const luck = z * state.spread * tokenMs
-  const tpot = tokenMs + Math.sign(z) * Math.hypot(crowdedMs + interrupted - tokenMs, luck)
+  const tpot = slowestTokenMs(state, z, interrupted)
   // One prompt after the other. So on the host before.
   const { frontMs } = model.server
   const waits = queued(interruption, share, promptCv2, q) + queued(frontMs, perMs * frontMs, 0, q)

@@ -4,7 +4,7 @@ import type { Target } from '../../../profiler/types.ts'
 import { simulatedBackend } from '../../backends/simulated-backend.ts'
 import { CliBox } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
-import { arrivalsOf, choose, summaryOf } from './testing/plain-client.ts'
+import { arrivalsOf, choose, randomOf, summaryOf } from './testing/plain-client.ts'
 import { type PlayedModel, playedFleet } from './testing/played-fleet.ts'
 
 const day = { speed: 60, hours: 24 }
@@ -36,17 +36,6 @@ async function played({ experiment, placements, trace, ...slo }: PlayedModel, ra
 function serverOf(target: Target) {
   if (target.kind !== 'virtual') throw new TypeError('not a predictor in virtual time')
   return target.server
-}
-
-/** Of its own, too (mulberry32). */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
 }
 
 test('four models on two GPUs: every SLO is kept over a day, the money is as said; at half as much again as is carried none is kept', async () => {

@@ -7,7 +7,7 @@ import { simulatedBackend } from '../../backends/simulated-backend.ts'
 import { CliBox } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 import { type Reopened, reopen } from '../reopened.ts'
-import { arrivalsOf, summaryOf } from './testing/plain-client.ts'
+import { arrivalsOf, randomOf, summaryOf } from './testing/plain-client.ts'
 
 const box = new CliBox()
 const tune = new WarmCli()
@@ -93,17 +93,6 @@ async function serverOf(model: Name, words: string) {
 /** What each of these requests takes that come at these times, ms. */
 function answered(server: Awaited<ReturnType<typeof serverOf>>, atMs: readonly number[], durationS: number): ArrayLike<number> {
   return server.play({ kind: 'open', rateRps: atMs.length / durationS, arrivals: { kind: 'trace', atMs }, durationS, seed: 5 }).latencyMs
-}
-
-/** Mulberry32. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
 }
 
 const secondOf = (clock: string): number => {

@@ -132,3 +132,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const played = await Promise.all(plan.models.map((model) => playModel(model, plan, startMs)))
   process.stdout.write(`${JSON.stringify(played)}\n`)
 }
+
+/** Uniform in [0, 1), of the client's own (mulberry32). */
+export function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+}
