@@ -43,6 +43,28 @@ describe('before any window counted', () => {
   })
 })
 
+describe('windows that the machine spoilt', () => {
+  const spoilt = window(slow, { machineWait: { server: 0.5 } })
+  // Longer than it takes: nothing is proven.
+  const after = (windows: readonly Played[]) => {
+    const evidence = new RateEvidence(100, p99, 60)
+    for (const played of windows) evidence.add(played)
+    return evidence.decision
+  }
+
+  test('three in a row end a rate, in bursts between windows that count they do not', () => {
+    expect(after([spoilt, spoilt])).toBeUndefined()
+    expect(after([spoilt, spoilt, spoilt])).toBe('spoilt')
+    expect(after([spoilt, spoilt, window(fast), spoilt, spoilt])).toBeUndefined()
+  })
+
+  test('six in all do', () => {
+    const now = [spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast)]
+    expect(after(now)).toBeUndefined()
+    expect(after([...now, spoilt])).toBe('spoilt')
+  })
+})
+
 describe('how alike neighbours are', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   const spread = (i: number) => i % 10 === 5

@@ -19,12 +19,14 @@ const longest = 2
 /** How alike neighbours are is seen by twice as many of the slowest as may be over the limit, a tenth at most; of so many at least. */
 const slowestTenth = 0.1
 const leastSlow = 20
-/** Windows in the place of those that the generator or the machine spoilt, before the rate is given up. */
-const mostSpoilt = 2
+/** Windows that the generator or the machine may spoil, in a row and in all, before the rate is given up: bursts of other work pass. */
+const mostSpoiltInARow = 2
+const mostSpoilt = 5
 
 export class RateEvidence {
   private countedS = 0
   private spoilt = 0
+  private spoiltInARow = 0
   private lastSpoilt: Played | undefined
   /** A window that missed for one pause longer than the limit, set aside until there is a second. */
   private paused: { readonly played: Played; readonly pause: Pause } | undefined
@@ -61,6 +63,7 @@ export class RateEvidence {
     if (!this.keptBy(played)) {
       if (played.point.generatorSaturated || played.point.disturbed || leftOut(played.run)) {
         this.spoilt++
+        this.spoiltInARow++
         this.lastSpoilt = played
         return
       }
@@ -82,7 +85,7 @@ export class RateEvidence {
   /** Undefined: another window is wanted. 'spoilt': the generator or the machine let none count. 'unproven': as it goes on, the time will not prove it. */
   get decision(): 'holds' | 'missed' | 'spoilt' | 'unproven' | undefined {
     const { state, seconds, countedS, paused, slo } = this
-    if (this.spoilt > mostSpoilt) return 'spoilt'
+    if (this.spoiltInARow > mostSpoiltInARow || this.spoilt > mostSpoilt) return 'spoilt'
     if (state === undefined) return undefined
     const { point, run } = state.played
     if (run.cutMs !== undefined || failsTooOften(point, slo) || state.missed >= enough) return 'missed'
@@ -139,6 +142,7 @@ export class RateEvidence {
 
   private count({ run }: Played): void {
     const { slo } = this
+    this.spoiltInARow = 0
     this.countedS += run.cutMs === undefined ? run.load.durationS : run.seconds
     const joined = this.state === undefined ? run : inARow(this.state.played.run, run)
     const point: LoadPoint = loadPointOf(joined, slo)

@@ -5,7 +5,7 @@
  * whether that lies within the interval that the load test states (90 %). About twenty seconds of load each, on a machine that does nothing else; build first.
  */
 import { parseArgs } from 'node:util'
-import { measureCapacity, measureSimulatedCapacity, protocolFor } from '../../profiler/index.ts'
+import { capacityOf, measureCapacity, measureSimulatedCapacity, protocolFor } from '../../profiler/index.ts'
 import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { modelledServer } from '../../trials/launchers/simulated/device.ts'
@@ -70,8 +70,10 @@ for (const of of cases) {
   if (!label.includes(options.only)) continue
   const [simulated, estimate] = [await simulatedRps(of), estimatedRps(of)]
   console.error(`${label}: simulated ${simulated.toFixed(0)}, estimate ${estimate.toFixed(0)} req/s`)
-  const { outcome, detail = '', capacityRps, capacityCi90Rps } = await emulated(of)
-  if (outcome !== 'converged') {
+  const measured = await emulated(of)
+  const { known, capacityRps, capacityCi90Rps } = capacityOf(measured)
+  if (known !== 'held') {
+    const { outcome, detail = '' } = measured
     rows.push([label, `${of.limitMs} ms`, `not found: ${outcome}`, simulated.toFixed(0), '', estimate.toFixed(0), ''])
     console.error(`  ${outcome}: ${detail}`)
     continue

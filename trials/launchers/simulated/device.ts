@@ -5,7 +5,7 @@ import { flopsOf } from '../../devices/call-work.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
-import { workOf } from '../../devices/work.ts'
+import { isConvolutional, workOf } from '../../devices/work.ts'
 import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
 
 export interface ModelledServer {
@@ -96,19 +96,24 @@ function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<nu
 
 /** Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on large products, measured. */
 const coreFlopsPerMs = 27e6
+/** Activations that it reads and writes per ms between products, on one core whatever their number; those of convolutions are fused into them. */
+const serialBytesPerMs = 2.3e6
+/** Of a batch, whatever is in it. */
+const callMs = 0.2
 /** How far off such a time may be, two cases of three. */
 export const cpuError = 0.4
 
-/** Inference on the CPU itself: the cores are the device. */
+/** Inference on the CPU itself: the cores are the device, and part of the work is not divided among them (`npm run bench:inference`). */
 function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) {
   const known = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = known.get(batch) ?? {
-      ms:
-        1 + flopsOf(workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9),
-      relativeError: cpuError,
-    }
+    const found = known.get(batch) ?? { ms: batchMs(batch), relativeError: cpuError }
     known.set(batch, found)
     return found
+  }
+  function batchMs(batch: number): number {
+    const work = workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')
+    const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
+    return callMs + flopsOf(work) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9) + serialBytes / serialBytesPerMs
   }
 }
