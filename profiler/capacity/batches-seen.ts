@@ -256,9 +256,11 @@ function explainedBy(windows: readonly Window[], lots: readonly Lots[], way: Bat
   const usualMs = usualTimes(seen)
   const short = seen.flatMap(({ tookMs, departed }) => departed.filter((size, i) => tookMs[i]! < tooShort * usualMs[size]!))
   const unlike = parted.filter(({ size, tookMs }) => Math.abs(tookMs / usualMs[size]! - 1) > likeOthers).map(({ size }) => size)
-  const long = seen.flatMap(({ tookMs, departed }) =>
-    departed.filter((size, i) => usualMs.some((ms, larger) => larger > size && tookMs[i]! > tooLong * ms)),
-  )
+  /** The least that larger ones than each usually take. */
+  const largerMs = new Float64Array(usualMs.length).fill(Number.POSITIVE_INFINITY)
+  for (let size = usualMs.length - 2; size >= 0; size--)
+    largerMs[size] = Math.min(largerMs[size + 1]!, usualMs[size + 1] ?? Number.POSITIVE_INFINITY)
+  const long = seen.flatMap(({ tookMs, departed }) => departed.filter((size, i) => tookMs[i]! > tooLong * largerMs[size]!))
   const share = (requests: number) => requests / Math.max(1, all)
   const contradicts = share(odd + sum(short) + sum(unlike))
   const ratios = seen.flatMap(({ tookMs, departed }) => tookMs.map((ms, i) => Math.abs(ms / usualMs[departed[i]!]! - 1)))

@@ -141,13 +141,14 @@ function skipArrival(answered: number[], from: number, request: number): number 
 }
 
 export function joinSteps(all: readonly Steps[]): Steps {
+  const joined = (of: keyof Steps) => ([] as number[]).concat(...all.map((steps) => steps[of]))
   return {
-    present: all.flatMap((s) => s.present),
-    tookMs: all.flatMap((s) => s.tookMs),
-    departed: all.flatMap((s) => s.departed),
-    rank: all.flatMap((s) => s.rank),
-    endedMs: all.flatMap((s) => s.endedMs),
-    spreadMs: all.flatMap((s) => s.spreadMs),
+    present: joined('present'),
+    tookMs: joined('tookMs'),
+    departed: joined('departed'),
+    rank: joined('rank'),
+    endedMs: joined('endedMs'),
+    spreadMs: joined('spreadMs'),
   }
 }
 

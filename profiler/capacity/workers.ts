@@ -45,6 +45,8 @@ const more = 1.1
 /** Time beside the workers as a share of that with them, from which on it is looked for, and up to which it is believed. */
 const leastBeside = 0.02
 const mostBeside = 0.35
+/** Requests of a window at whose services most numbers of workers show that they are wrong. */
+const glance = 1500
 /** What time beside the workers must explain (a misfit, see independence.ts) to be believed: too few workers look like the right ones with much beside them. */
 const besideCosts = 4
 
@@ -102,10 +104,12 @@ export function workersSeen(
 ): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
   const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
+  const begins = beginningsOf(windows)
   let best: Explanation | undefined
   for (const of of [servicesOf, worksOf]) {
     for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
       if (of === servicesOf && overtakesBeyond(overtaken, workers)) continue
+      if (begins.length > 0 && contradicted(begins, workers, of)) continue
       const seen = explainedBy(windows, loops, workers, of)
       if (seen === undefined) continue
       const fitsBetter = best !== undefined && best.shared === seen.shared && seen.misfit < best.misfit
@@ -113,6 +117,26 @@ export function workersSeen(
     }
   }
   return best
+}
+
+/** Of fast servers the first requests of each window, in which numbers of workers that are far from right show; empty where there are few more. */
+function beginningsOf(windows: Parameters<typeof workersSeen>[0]): Parameters<typeof workersSeen>[0] {
+  if (windows.every(({ run }) => run.sentMs.length <= 2 * glance)) return []
+  return windows.map(({ run, disturbed }) => {
+    if (run.sentMs.length <= glance) return { run, disturbed }
+    const sentMs = run.sentMs.slice(0, glance)
+    const cutMs = Math.min(run.cutMs ?? Number.POSITIVE_INFINITY, run.sentMs[glance]!)
+    return { run: { ...run, sentMs, latencyMs: run.latencyMs.slice(0, glance), cutMs }, disturbed }
+  })
+}
+
+/** Whether services by so many workers hang on the load, also without what each request may take beside them. */
+function contradicted(windows: Parameters<typeof workersSeen>[0], workers: number, of: typeof servicesOf): boolean {
+  const seen = (besideMs: number) => windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
+  const plain = seen(0)
+  if (independent(plain, workers) !== false) return false
+  const besideMs = besideOf(plain, workers)
+  return besideMs === 0 || independent(seen(besideMs), workers) === false
 }
 
 /** `explained`: requests; `misfit`: what it leaves unexplained of them. */
