@@ -4,6 +4,7 @@ import { gamma, type Uniform } from '../seeded-random.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { StagedServer, type StagedServerOptions } from '../testing/staged-server.ts'
+import { virtualCases } from '../testing/virtual-servers.ts'
 import type { VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { measureCapacity } from './measure.ts'
@@ -51,6 +52,14 @@ describe('cores beside batches show in how many are decoded when a batch begins'
     if (busiest > 0.8) expect(Math.abs(mostOfCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
     else expect(Math.abs(found.cores!.decodeMs / options.ms - 1)).toBeLessThan(0.4)
     expect(Math.abs(found.delayMs - (options.maxDelayMs ?? 0))).toBeLessThan(1.5)
+  })
+
+  test('also where nearly all batches are full, which tell nothing', async () => {
+    const { server } = virtualCases.find(({ name }) => name === 'CPU, then GPU batch 32')!
+    const found = (await seenOf(server(7), 2300, 6.5, 32))!
+    expect(found.most).toBe(32)
+    expect(Math.abs(found.cores!.writeMs / found.cores!.cores / 0.1 - 1)).toBeLessThan(0.1)
+    expect(Math.abs(found.delayMs - 2)).toBeLessThan(0.5)
   })
 
   test('and are not looked for where batches alone tell as much, or none are served', async () => {

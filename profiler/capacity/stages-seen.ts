@@ -32,7 +32,7 @@ const leastShare = 0.01
 /** What busy cores may be loaded with at the highest rate that was served, by the mean time of a task. */
 const mostLoad = 1.05
 /** Least that batches alone leave unexplained for cores to be looked for, the part of that which cores may leave, and the most. */
-const leastApart = 0.03
+const leastApart = 0.01
 const explained = 0.6
 const mostApart = 0.1
 
