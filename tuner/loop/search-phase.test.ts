@@ -253,6 +253,17 @@ describe('the yardstick', () => {
   })
 })
 
+test('a yardstick that the machine disturbed is not tried again once all trials that may run have', async () => {
+  const load = async ({ isolation }: { isolation: string }) =>
+    isolation === '4' ? { ...measurement(0), outcome: 'disturbed' as const, known: 'nothing' as const } : measurement(100)
+  const one = search(
+    { defaultConfiguration: { batchSize: 4 }, problem: { ...batchProblem, priorLogRate: () => 0 }, load },
+    { budget: { maxTrials: 3 } },
+  )
+  await one.running.run()
+  expect(one.batches()).toEqual([1, 2, 4])
+})
+
 describe('when it ends', () => {
   test('after so many seconds of its own, whatever the clock said when it began', async () => {
     // The clock goes on by a quarter of a second each time it is looked at: a trial is several looks.

@@ -215,14 +215,14 @@ export class Search {
 
   /** After the search: the yardstick, which no decision waited for. */
   #afterwards({ reason }: Ending): TrialRequest | undefined {
-    if (endsAtOnce.includes(reason)) return undefined
+    const room = this.#log.counted < this.#experiment.budget.maxTrials
+    if (endsAtOnce.includes(reason) || !room) return undefined
     const retry = this.#retries.find(({ purpose }) => purpose === 'default')
     if (retry) {
       this.#retries.length = 0
       return { ...retry, number: this.#log.nextNumber() }
     }
-    const room = this.#log.counted < this.#experiment.budget.maxTrials
-    return room && this.#yardstickDue() ? this.#yardstick() : undefined
+    return this.#yardstickDue() ? this.#yardstick() : undefined
   }
 
   /** Without what trials have shown to run out of memory. */
