@@ -29,14 +29,15 @@ export async function confirmAsNeeded(
   emit: (event: EventBody) => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const confirmed = log.fresh.filter(({ purpose }) => purpose === 'confirmation')
   const tries = new Map<string, number>()
-  for (let heat = 1; heat <= mostHeats; heat++) {
+  for (const { configuration } of confirmed) count(tries, configurationKey(configuration))
+  for (let heat = confirmed.length + 1; heat <= mostHeats; heat++) {
     const recommendation = parts.recommend(log.trials, undefined)
     const isOut = ({ configuration }: Candidate) => (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
     const next = nextHeat(recommendation, isOut, experiment.stop.tolerance)
     if (!next) return
-    const key = configurationKey(next.candidate.configuration)
-    tries.set(key, (tries.get(key) ?? 0) + 1)
+    count(tries, configurationKey(next.candidate.configuration))
     const { rateRps, leastRps, leastProvenRps } = next
     // The last one goes down until a rate holds: a run that found something ends with something that holds.
     const task = { kind: 'confirmation', rateRps, leastProvenRps, ...(heat < mostHeats && { leastRps }) } as const
@@ -45,6 +46,8 @@ export async function confirmAsNeeded(
     if (trial.state === 'failed' && trial.final === 'experiment') return
   }
 }
+
+const count = (of: Map<string, number>, key: string) => of.set(key, (of.get(key) ?? 0) + 1)
 
 /** Measures a candidate at a rate once more and records it as a confirmation. */
 export async function measureAgain(

@@ -5,7 +5,7 @@ import type { TrialStore } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { provenanceOf } from './notices.ts'
-import { observationOf, scaleOf } from './observations.ts'
+import { observationOf, outdatedReadings, scaleOf } from './observations.ts'
 
 /** The newest so many are learned from: each costs a fit, and old ones tell of old machines. */
 const MOST = 8
@@ -37,7 +37,9 @@ export async function historyOf(
     if (!space) unread.push(id)
     else if (tunesNothingElse(space, experiment.space)) {
       const scale = scaleOf(found.trials, experiment.objective)
-      const observations = found.trials.flatMap((trial) => observationOf(trial, experiment.objective, scale) ?? [])
+      const outdated = new Set(outdatedReadings(found.trials))
+      const standing = found.trials.filter((trial) => !outdated.has(trial))
+      const observations = standing.flatMap((trial) => observationOf(trial, experiment.objective, scale) ?? [])
       if (observations.length >= LEAST_TRIALS) past.push({ name: id, space, observations })
     }
   }

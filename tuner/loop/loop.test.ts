@@ -5,6 +5,7 @@ import { runFakes } from '../testing/fake-run.ts'
 import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
+import type { LoopParts } from './parts.ts'
 
 const never = new AbortController().signal
 
@@ -346,5 +347,44 @@ describe('the loop', () => {
     expect(asked[0]! / 1600).toBeGreaterThan(0.85)
     expect(asked[0]! / 1600).toBeLessThan(1)
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({ reason: 'max-trials', detail: '5 trials' })
+  })
+
+  describe('a confirmation that misses', () => {
+    /** The stop rule is content once one trial has shown 150 req/s or more; batches of 1 and 2 are told to do 160 and 150, and the first does 90. */
+    const content: LoopParts['assessStop'] = (_, observations) => {
+      const stop = observations.some((one) => one.state === 'complete' && (one.rate?.value ?? 0) >= 150)
+      return { probabilityBetterExists: stop ? 0.01 : 0.5, tolerance: 0.05, stop }
+    }
+    const load = async ({ isolation }: { isolation: string }) => measurement(isolation === '1' ? 160 : 150)
+    const { backend } = fakeParts({ load })
+    const measure: typeof backend.measure = async (predictor, task, ...rest) =>
+      task.kind !== 'trial' && predictor.isolation === '1'
+        ? { ...measurement(90), capacityCi90Rps: [90, 110] }
+        : backend.measure(predictor, task, ...rest)
+
+    test('is a reading like any other: the search goes on where it was ended by what was believed, and the race after it', async () => {
+      const { parts, result } = await runFakes({ assessStop: content, backend: { ...backend, measure } })
+      expect(parts.store.appended.map(({ configuration, purpose }) => [configuration.batchSize, purpose ?? 'search'])).toEqual([
+        [1, 'search'],
+        [1, 'confirmation'],
+        [2, 'search'],
+        [2, 'confirmation'],
+      ])
+      expect(result.reason).toBe('certain')
+      expect(result.recommendation.best).toMatchObject({ configuration: { batchSize: 2 }, status: 'confirmed' })
+    })
+
+    test('is taken up by a run that is resumed', async () => {
+      const first = await runFakes({ assessStop: content, backend: { ...backend, measure } }, { budget: { maxTrials: 1 } })
+      expect(first.result.trials).toHaveLength(2)
+      const again = fakeParts({ assessStop: content, load })
+      await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
+      expect(again.store.appended[0]).toMatchObject({ configuration: { batchSize: 2 } })
+    })
+
+    test('starts nothing where the trials that may run are spent', async () => {
+      const { parts } = await runFakes({ assessStop: content, backend: { ...backend, measure } }, { budget: { maxTrials: 1 } })
+      expect(batches(parts.store.appended)).toEqual([1, 1])
+    })
   })
 })

@@ -4,6 +4,7 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { confirmAsNeeded } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
+import { outdatedReadings } from './observations.ts'
 import type { LoopParts } from './parts.ts'
 import { Search } from './search-phase.ts'
 import { secondReadings } from './second-reading.ts'
@@ -59,9 +60,12 @@ async function searchAndConfirm(
   signal: AbortSignal,
 ): Promise<Ending> {
   try {
-    const ending = await search.run()
-    if (experiment.confirm && ending.reason !== 'failed') await confirmAsNeeded(experiment, parts, log, emit, signal)
-    return ending
+    for (;;) {
+      const ending = await search.run()
+      if (!experiment.confirm || ending.reason === 'failed') return ending
+      await confirmAsNeeded(experiment, parts, log, emit, signal)
+      if (!search.goesOn()) return ending
+    }
   } catch (error) {
     const kept = await search.abandon(error)
     if (!signal.aborted) throw error
@@ -73,9 +77,8 @@ async function searchAndConfirm(
 function trialLogOf({ objective }: Experiment, parts: LoopParts, earlier: readonly FinishedTrial[]): TrialLog {
   const { problem, expectation, lastNumber } = parts
   const withheld = (trials: readonly FinishedTrial[]) => {
-    if (!expectation) return new Set<FinishedTrial>()
-    const { due, replaced } = secondReadings(trials, expectation)
-    return new Set([...due, ...replaced])
+    const { due, replaced } = expectation ? secondReadings(trials, expectation) : { due: [], replaced: [] }
+    return new Set([...due, ...replaced, ...outdatedReadings(trials)])
   }
   return new TrialLog({ objective, pricePerHour: problem.pricePerHour, earlier, lastNumber, withheld })
 }

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { judge } from '../../reports/recommendation/judged.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { measurement } from '../testing/fakes.ts'
-import { logSdOf, observationOf } from './observations.ts'
+import { heldAt, measurement } from '../testing/fakes.ts'
+import { logSdOf, observationOf, outdatedReadings } from './observations.ts'
 
 const objective = { kind: 'price-per-request' } as const
 const base = { number: 1, configuration: { batchSize: 4 }, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 5 }
@@ -96,7 +96,7 @@ describe('what a trial teaches', () => {
   test.each<[string, FinishedTrial]>([
     ['failed', { ...base, state: 'failed', error: 'no port' }],
     ['was disturbed', complete({ outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })],
-    ['confirmed', complete({}, { purpose: 'confirmation' })],
+    ['confirmed', complete(heldAt(90), { purpose: 'confirmation' })],
     ['did not come up when confirmed', { ...base, purpose: 'confirmation', state: 'infeasible', reason: 'crashed', detail: '' }],
   ])('nothing where it %s', (_, trial) => {
     expect(observationOf(trial, objective)).toBeUndefined()
@@ -143,5 +143,35 @@ describe('the idle latency under an SLO', () => {
         expect(learned(trial)).toBe(judged?.candidate.idleMs)
       }),
     )
+  })
+})
+
+describe('a confirmation that missed', () => {
+  const missed = (heldRps: number, missedRps: number, more: Partial<FinishedTrial> = {}) =>
+    complete(
+      { outcome: heldRps > 0 ? 'converged' : 'budget', capacityRps: heldRps, capacityCi90Rps: [heldRps, missedRps] },
+      { purpose: 'confirmation', ...more },
+    )
+
+  test('puts the capacity between what held and what did not, both ends of a 90 % interval', () => {
+    const observed = observationOf(missed(80, 125), objective)
+    expect(observed).toMatchObject({ state: 'complete', rate: { value: 100 }, constraint: { value: 7 }, censored: false })
+    expect(observed?.state === 'complete' && observed.rate?.logSd).toBeCloseTo(Math.log(125 / 80) / 3.2897, 4)
+  })
+
+  test('says at most so much where nothing held', () => {
+    expect(observationOf(missed(0, 90), objective)).toMatchObject({ rate: { value: 90 }, censored: true })
+  })
+
+  test('tells nothing of what is ranked by other than capacity', () => {
+    expect(observationOf(missed(80, 125), { kind: 'min-energy' })).toBeUndefined()
+  })
+
+  test('takes the place of the readings before it, of its configuration alone', () => {
+    const other = complete({}, { configuration: { batchSize: 8 } })
+    const [first, held, last] = [complete(), complete(heldAt(90), { purpose: 'confirmation' }), missed(80, 125)]
+    expect(outdatedReadings([first, other, held])).toEqual([])
+    expect(outdatedReadings([first, other, missed(70, 110), last])).toEqual([first, missed(70, 110)])
+    expect(outdatedReadings([first, last, other])).toEqual([first])
   })
 })

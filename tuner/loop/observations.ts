@@ -4,7 +4,8 @@ import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/normal.ts'
-import { learnedRate, learnedScale, type Measured, metricOf, type Objective } from '../../search/objective.ts'
+import { learnedRate, learnedScale, learnsPlainly, type Measured, metricOf, type Objective } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 
@@ -31,14 +32,35 @@ export const scaleOf = (trials: readonly FinishedTrial[], objective: Objective):
     trials.flatMap((trial) => (trial.state === 'complete' && trial.purpose !== 'confirmation' ? [measuredOf(trial)] : [])),
   )
 
-/** What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations, which teach nothing new. @param scale of what may be zero or less, as `scaleOf` has it */
+/**
+ * Where a confirmation puts the capacity that missed a rate: between the rate that held, 0 where none did, and the lowest that was missed, req/s. Undefined of one that held where it was asked
+ * to: that is nothing new.
+ */
+export function missedBetween(trial: FinishedTrial): readonly [heldRps: number, missedRps: number] | undefined {
+  if (trial.state !== 'complete' || trial.purpose !== 'confirmation' || saysNothing(trial.measurement)) return undefined
+  const [heldRps, missedRps] = trial.measurement.capacityCi90Rps
+  return Number.isFinite(missedRps) && missedRps > heldRps ? [heldRps, missedRps] : undefined
+}
+
+/** Readings that gave way to a confirmation of the same configuration which missed: windows of half a minute say more than those of seconds. */
+export function outdatedReadings(trials: readonly FinishedTrial[]): FinishedTrial[] {
+  const key = ({ configuration }: FinishedTrial) => configurationKey(configuration)
+  const last = new Map(trials.flatMap((trial) => (missedBetween(trial) === undefined ? [] : [[key(trial), trial] as const])))
+  return trials.filter((trial) => trial.state === 'complete' && last.has(key(trial)) && last.get(key(trial)) !== trial)
+}
+
+/**
+ * What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations that teach nothing new.
+ * @param scale of what may be zero or less, as `scaleOf` has it
+ */
 export function observationOf(trial: FinishedTrial, objective: Objective, scale = 1): Observation | undefined {
-  if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
+  if (trial.state === 'failed') return undefined
+  if (trial.purpose === 'confirmation') return lessonOf(trial, objective)
   const { configuration } = trial
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement, predicted } = trial
   if (saysNothing(measurement)) return undefined
-  const idleMs = percentileOf(measurement.idle, measurement.slo.percentile)
+  const idleMs = idleMsOf(measurement)
   const rate = learnedRate(objective, { ...measuredOf(trial), idleMs }, scale)
   return {
     configuration,
@@ -47,5 +69,23 @@ export function observationOf(trial: FinishedTrial, objective: Objective, scale 
     constraint: idleMs > 0 ? { value: idleMs } : undefined,
     censored: measurement.outcome === 'beaten',
     ...(predicted && { foretold: { value: predicted.rate, logSd: Math.log(predicted.high / predicted.low) / (2 * z90) } }),
+  }
+}
+
+const idleMsOf = ({ idle, slo }: Measurement): number => percentileOf(idle, slo.percentile)
+
+/** Of capacities alone: what else the objective ranks by was read at another rate. */
+function lessonOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
+  const between = missedBetween(trial)
+  if (trial.state !== 'complete' || between === undefined || !learnsPlainly(objective)) return undefined
+  const [heldRps, missedRps] = between
+  const rate =
+    heldRps > 0 ? { value: Math.sqrt(heldRps * missedRps), logSd: Math.log(missedRps / heldRps) / (2 * z90) } : { value: missedRps }
+  return {
+    configuration: trial.configuration,
+    state: 'complete',
+    rate,
+    constraint: { value: idleMsOf(trial.measurement) },
+    censored: heldRps === 0,
   }
 }

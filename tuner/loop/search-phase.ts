@@ -26,6 +26,9 @@ const maxAttempts = 3
 /** Ends after which nothing is left to spend on a yardstick. */
 const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
 
+/** Ends that rest on what was believed: a confirmation that missed may undo them. */
+const reconsidered: readonly StopReason[] = ['certain', 'not-worthwhile']
+
 interface Pending {
   readonly configuration: Configuration
   readonly done: Promise<FinishedTrial>
@@ -62,6 +65,8 @@ export class Search {
   #ahead: LaunchAhead | undefined
   /** Once the search itself has ended. */
   #ending: Ending | undefined
+  /** Confirmations that missed, as of the last look at them. */
+  #missed: number
 
   constructor(experiment: Experiment, parts: LoopParts, log: TrialLog, emit: (event: EventBody) => void, signal: AbortSignal) {
     this.#experiment = experiment
@@ -72,6 +77,7 @@ export class Search {
     this.#turns = new Turns(experiment.parallel)
     this.#startedMs = parts.now()
     this.#announced = this.#best()?.trial
+    this.#missed = log.missed
   }
 
   /** What the stop rule believed last; undefined before it was asked. */
@@ -98,6 +104,17 @@ export class Search {
       this.#startAhead()
       await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextUnderLoad()])
     }
+  }
+
+  /** After confirmations: whether one that missed makes a further trial worth what it costs, or no longer certain that none is better. `run` it again then. */
+  goesOn(): boolean {
+    const { missed } = this.#log
+    if (!this.#ending || !reconsidered.includes(this.#ending.reason) || missed === this.#missed) return false
+    this.#missed = missed
+    this.#assess()
+    if (this.#whyStop()) return false
+    this.#ending = undefined
+    return true
   }
 
   /** Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it. */
@@ -298,7 +315,7 @@ export class Search {
   }
 
   async #record(ended: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
-    const { store, experimentId, label, problem, assessStop, rng } = this.#parts
+    const { store, experimentId, label, problem } = this.#parts
     const trial = withMemoryLesson(ended, problem, this.#log.trials, this.#experiment.own.gpus)
     await store.append(experimentId, trial)
     this.#pending.delete(trial.number)
@@ -308,13 +325,16 @@ export class Search {
     const pricePerHour = problem.pricePerHour(trial.configuration)
     this.#emit({ type: 'trial-finished', trial, label: label(trial.configuration), pricePerHour, retry, spent: this.#log.spent })
     this.#announceBest()
-    if (trial.state !== 'failed' || withoutPlace(trial)) {
-      this.#assessment = assessStop(this.#problem(), this.#log.observations(), rng)
-      const trialsLeft = this.#trialsLeft(this.#assessment)
-      const told = { assessment: this.#assessment, afterTrials: this.#log.counted }
-      this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })
-    }
+    if (trial.state !== 'failed' || withoutPlace(trial)) this.#assess()
     return trial
+  }
+
+  #assess(): void {
+    const { assessStop, rng } = this.#parts
+    this.#assessment = assessStop(this.#problem(), this.#log.observations(), rng)
+    const trialsLeft = this.#trialsLeft(this.#assessment)
+    const told = { assessment: this.#assessment, afterTrials: this.#log.counted }
+    this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })
   }
 
   /** A trial that says nothing of its configuration is tried again, or the configuration given up. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { measurement } from '../testing/fakes.ts'
+import { heldAt, measurement } from '../testing/fakes.ts'
 import { TrialLog, type TrialLogOptions } from './trial-log.ts'
 
 const trial = (number: number, rest: object = {}): FinishedTrial =>
@@ -15,7 +15,7 @@ const trial = (number: number, rest: object = {}): FinishedTrial =>
     ...rest,
   }) as FinishedTrial
 const failed = (number: number) => trial(number, { state: 'failed', error: 'no port' })
-const confirmation = (number: number) => trial(number, { purpose: 'confirmation' })
+const confirmation = (number: number) => trial(number, { purpose: 'confirmation', measurement: heldAt(100 * number) })
 const logOf = (options: Partial<TrialLogOptions> = {}) =>
   new TrialLog({
     objective: { kind: 'price-per-request' },
@@ -97,7 +97,7 @@ test('fresh trials are those of this run alone', () => {
 })
 
 describe('what the search learns from', () => {
-  test('neither failures nor confirmations, which it would count twice', () => {
+  test('neither failures nor confirmations that held, which it would count twice', () => {
     const log = logOf({ earlier: [trial(1), failed(2), confirmation(1), trial(4)] })
     expect(log.observations().map((o) => o.configuration.batchSize)).toEqual([1, 4])
   })

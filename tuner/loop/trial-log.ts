@@ -2,7 +2,7 @@
 import type { Objective } from '../../search/objective.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { observationOf, scaleOf, withoutPlace } from './observations.ts'
+import { missedBetween, observationOf, scaleOf, withoutPlace } from './observations.ts'
 
 export interface TrialLogOptions {
   readonly objective: Objective
@@ -75,6 +75,11 @@ export class TrialLog {
   #forNow(trial: FinishedTrial): Observation | undefined {
     if (trial.state !== 'failed' || !withoutPlace(trial) || this.#options.earlier.includes(trial)) return undefined
     return { configuration: trial.configuration, state: 'infeasible', reason: trial.error }
+  }
+
+  /** Confirmations that taught something of the capacity: they missed. */
+  get missed(): number {
+    return this.#trials.filter((trial) => missedBetween(trial) !== undefined).length
   }
 
   /** Trials that count towards the most that may run: failed ones and confirmations do not. */

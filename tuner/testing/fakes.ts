@@ -49,6 +49,9 @@ export function measurement(capacityRps: number): Measurement {
   }
 }
 
+/** A confirmation that held where it was asked to. */
+export const heldAt = (rateRps: number): Measurement => ({ ...measurement(rateRps), capacityCi90Rps: [rateRps, Number.POSITIVE_INFINITY] })
+
 export const fakePredictor = (overrides: Partial<Predictor> = {}): Predictor => ({
   target: { kind: 'http', url: 'http://127.0.0.1:1', path: '/', headers: {}, bodies: [], timeoutMs: 1000 },
   protocol: 'json',
@@ -143,7 +146,7 @@ export function fakeParts({
       measure: async (predictor, task, options, signal) =>
         task.kind === 'trial'
           ? ((await load?.(predictor, options, signal)) ?? measurement(100 * Number(predictor.isolation)))
-          : measurement(task.rateRps),
+          : heldAt(task.rateRps),
       close: async () => undefined,
     },
     recommend: (trials) => fakeRecommend(problem, trials),
