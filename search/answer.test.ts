@@ -4,13 +4,8 @@ import { cdf } from './normal.ts'
 import { createRng } from './rng.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Observation, Problem } from './types.ts'
-import { untried } from './untried.ts'
 
 const seed = createRng('answer')
-const answerOf = (problem: Problem, observations: readonly Observation[], tolerance?: number) => {
-  const taken = observations.map((o) => o.configuration)
-  return likeliestAnswer(problem, observations, untried(problem, taken, seed).configurations, seed, tolerance)
-}
 /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
 const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
 
@@ -36,24 +31,24 @@ describe('of two trials and nothing else', () => {
     const probability = met(observations)
     expect(probability).toBeGreaterThan(0.6)
     expect(probability).toBeLessThan(0.97)
-    const answer = answerOf(problem, observations)!
+    const answer = likeliestAnswer(problem, observations, seed)!
     expect(answer.configuration).toEqual({ n: 4 })
     expect(Math.abs(answer.probabilityRight - probability)).toBeLessThan(about(probability))
     expect(answer.probabilityBetterExists).toBe(1 / 258)
   })
   test('the dearer where the cheaper, a little beyond the limit, may yet be met less likely than not', () => {
     const observations = [read(4, 10.8), read(8, 5)]
-    const answer = answerOf(problem, observations)!
+    const answer = likeliestAnswer(problem, observations, seed)!
     expect(answer.configuration).toEqual({ n: 8 })
     expect(Math.abs(answer.probabilityRight - (1 - met(observations)))).toBeLessThan(about(0.5))
     expect(answer.probabilityRight).toBeLessThan(0.95)
   })
   test('neither where none is believed to keep it', () => {
-    expect(answerOf(problem, [read(4, 30), read(8, 20)])).toBeUndefined()
+    expect(likeliestAnswer(problem, [read(4, 30), read(8, 20)], seed)).toBeUndefined()
   })
   test('what is within the tolerance is as good', () => {
     const near: Problem = { ...problem, pricePerHour: (c) => 1 + Number(c.n) / 100 }
-    const answer = (tolerance: number) => answerOf(near, [read(4, 9.4), read(8, 5)], tolerance)!
+    const answer = (tolerance: number) => likeliestAnswer(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
     expect(answer(0.05).configuration).toEqual({ n: 8 })
     expect(answer(0.05).probabilityRight).toBeGreaterThan(0.97)
     expect(answer(0.01).configuration).toEqual({ n: 4 })
@@ -72,9 +67,9 @@ test('what is untried and may be much better counts against all that was tried',
   const trials = [100, 104, 120, 150, 190].map(
     (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.02 } }),
   )
-  const answer = answerOf(problem, trials)!
+  const answer = likeliestAnswer(problem, trials, seed)!
   expect(answer.configuration).toEqual({ n: 5 })
   expect(answer.probabilityBetterExists).toBeGreaterThan(0.7)
   expect(answer.probabilityRight).toBeLessThan(1 - answer.probabilityBetterExists + 0.1)
-  expect(answerOf(problem, trials)).toEqual(answer)
+  expect(likeliestAnswer(problem, trials, seed)).toEqual(answer)
 })

@@ -3,6 +3,7 @@ import { believedTrials } from './incumbent.ts'
 import { logCost } from './objective.ts'
 import { fitSurrogate, type Surrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
+import { untried } from './untried.ts'
 
 /** What to recommend after some trials, and how surely. */
 interface Answer {
@@ -39,13 +40,16 @@ function viewsOf(problem: Problem, observations: readonly Observation[]): readon
   return [first, { surrogate: fitSurrogate(problem, observations, [], { ownVariance: OWN }), widening: 1 }]
 }
 
-/** The answer by joint draws of what was tried and of what is left and may be better; undefined where no trial is believed feasible. */
+/**
+ * The answer by joint draws of what was tried and of what may be better; undefined where no trial is believed feasible.
+ * @param left what may be tried yet
+ */
 export function likeliestAnswer(
   problem: Problem,
   observations: readonly Observation[],
-  left: readonly Configuration[],
   rng: Rng,
   tolerance = 0.05,
+  left = leftAfter(problem, observations, rng),
 ): Answer | undefined {
   const views = viewsOf(problem, observations)
   const trials = believedTrials(problem, observations, views[0].surrogate)
@@ -72,6 +76,13 @@ export function likeliestAnswer(
     probabilityBetterExists: (better + 1) / (DRAWS + 2),
   }
 }
+
+const leftAfter = (problem: Problem, observations: readonly Observation[], rng: Rng): readonly Configuration[] =>
+  untried(
+    problem,
+    observations.map((o) => o.configuration),
+    rng.fork('stop candidates'),
+  ).configurations
 
 interface Question {
   readonly tried: Priced

@@ -31,16 +31,17 @@ function measured(configuration: Configuration, noise: () => number): Observatio
 describe('of more than a thousand untried', () => {
   const rng = createRng('hopeful')
   const all = listed(space)
-  const observations = Array.from({ length: 60 }, () => measured(all[rng.int(all.length)]!, () => rng.normal()))
+  const observations = Array.from({ length: 100 }, () => measured(all[rng.int(all.length)]!, () => rng.normal()))
   const taken = observations.map((o) => o.configuration)
   const left = priced(problem, untried(problem, taken, rng).configurations)
 
   test.each([
     [20, 0],
     [40, 0],
-    [60, 0],
+    [70, 0],
+    [100, 0],
     [20, 0.01],
-    [60, 0.01],
+    [100, 0.01],
   ])('a rough look first finds the same as all exactly: %i trials, own variance %f', (trials, ownVariance) => {
     const soFar = observations.slice(0, trials)
     const surrogate = fitSurrogate(problem, soFar, [], ownVariance > 0 ? { ownVariance } : undefined)

@@ -5,7 +5,6 @@ import { type RecordedTable, replay, trueLogCosts } from '../replay-table.ts'
 import { configurationKey } from '../space.ts'
 import { fitSurrogate } from '../surrogate.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
-import { untried } from '../untried.ts'
 
 const TOLERANCE = 0.05
 export const CAP = 40
@@ -67,9 +66,7 @@ export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, asses
   }
 
   function judge(soFar: readonly Observation[]): { holds: boolean; right: boolean } {
-    const taken = soFar.map((o) => o.configuration)
-    const left = untried(table.problem, taken, rng).configurations
-    const answer = likeliestAnswer(table.problem, soFar, left, rng.fork('answer'))
+    const answer = likeliestAnswer(table.problem, soFar, rng.fork('answer'))
     if (!answer) return { holds: false, right: false }
     const { configuration } = answer
     return { holds: !isBetterLeft(configuration, soFar), right: within(truth.get(configurationKey(configuration))!) }
