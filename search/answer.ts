@@ -1,8 +1,6 @@
-import { createEncoder } from './encoding.ts'
-import type { Beliefs } from './feasibility.ts'
+import { mostHopeful, type Priced, priced } from './hopeful.ts'
 import { believedTrials } from './incumbent.ts'
 import { logCost } from './objective.ts'
-import { priceOf } from './replica-price.ts'
 import { fitSurrogate, type Surrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 import { untried } from './untried.ts'
@@ -25,11 +23,6 @@ interface Answer {
 const WIDENING = 1.5
 const OWN = 0.1 ** 2
 const DRAWS = 256
-const CONSIDERED = 200
-/** Configurations closer than this, in shares of each parameter's range, are taken for one: what the one has of its own the other has too. */
-const ALIKE = 0.03
-/** Standard deviations within which something is possible. */
-const REACH = 4
 /** Trials are compared where they miss the limit by no more deviations than this, and cost no more than this times the best. */
 const DOUBTFUL = 2
 const COMPARABLE = Math.log(1.5)
@@ -47,36 +40,54 @@ function viewsOf(problem: Problem, observations: readonly Observation[]): readon
   return [first, { surrogate: fitSurrogate(problem, observations, [], { ownVariance: OWN }), widening: 1 }]
 }
 
-/** The answer by joint draws of what was tried and of what may be better; undefined where no trial is believed feasible. */
-export function likeliestAnswer(problem: Problem, observations: readonly Observation[], rng: Rng, tolerance = 0.05): Answer | undefined {
+/**
+ * The answer by joint draws of what was tried and of what may be better; undefined where no trial is believed feasible.
+ * @param left what may be tried yet
+ */
+export function likeliestAnswer(
+  problem: Problem,
+  observations: readonly Observation[],
+  rng: Rng,
+  tolerance = 0.05,
+  left = leftAfter(problem, observations, rng),
+): Answer | undefined {
   const views = viewsOf(problem, observations)
   const trials = believedTrials(problem, observations, views[0].surrogate)
   const best = trials.find(({ deviations }) => deviations <= 0)
   if (!best) return undefined
-  const tried = trials
-    .filter(({ deviations, logCost }) => deviations <= DOUBTFUL && logCost <= best.logCost + COMPARABLE)
-    .map(({ configuration }) => configuration)
-  const taken = observations.map((o) => o.configuration)
-  const { configurations } = untried(problem, taken, rng.fork('stop candidates'))
-  const target = best.logCost + Math.log(1 - tolerance)
-  const counted = views.map((view, i) =>
-    count(problem, view, { tried, configurations, target, tolerance }, DRAWS / views.length, rng.fork(`view ${i}`)),
-  )
+  const tried = trials.filter(({ deviations, logCost }) => deviations <= DOUBTFUL && logCost <= best.logCost + COMPARABLE)
+  const question = {
+    tried: priced(
+      problem,
+      tried.map(({ configuration }) => configuration),
+    ),
+    left: priced(problem, left),
+    target: best.logCost + Math.log(1 - tolerance),
+    tolerance,
+  }
+  const counted = views.map((view, i) => count(problem, view, question, DRAWS / views.length, rng.fork(`view ${i}`)))
   const right = tried.map((_, i) => counted.reduce((sum, of) => sum + of.right[i]!, 0))
   const better = counted.reduce((sum, of) => sum + of.better, 0)
   // No finite number of draws shows that something cannot be, or must: Laplace's rule of succession.
   const most = Math.max(...right)
   return {
-    configuration: tried[right.indexOf(most)]!,
+    configuration: tried[right.indexOf(most)]!.configuration,
     probabilityRight: (most + 1) / (DRAWS + 2),
     probabilityBetterExists: (better + 1) / (DRAWS + 2),
   }
 }
 
+const leftAfter = (problem: Problem, observations: readonly Observation[], rng: Rng): readonly Configuration[] =>
+  untried(
+    problem,
+    observations.map((o) => o.configuration),
+    rng.fork('stop candidates'),
+  ).configurations
+
 interface Question {
-  readonly tried: readonly Configuration[]
-  /** Untried ones. */
-  readonly configurations: readonly Configuration[]
+  readonly tried: Priced
+  /** Untried. */
+  readonly left: Priced
   /** ln cost below which an untried one is better. */
   readonly target: number
   readonly tolerance: number
@@ -86,29 +97,28 @@ interface Question {
 function count(
   problem: Problem,
   { surrogate, widening }: View,
-  { tried, configurations, target, tolerance }: Question,
+  { tried, left, target, tolerance }: Question,
   draws: number,
   rng: Rng,
 ): { readonly right: readonly number[]; readonly better: number } {
-  const all = [...tried, ...mostHopeful(problem, configurations, surrogate.believe(configurations), target)]
-  const means = surrogate.believe(all)
-  const joint = surrogate.draw(all, rng.fork('stop draws'))
+  const hopeful = mostHopeful(problem, surrogate, left, target)
+  const prices = [...tried.prices, ...hopeful.prices]
+  const joint = surrogate.draw([...tried.configurations, ...hopeful.configurations], rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
-  const prices = all.map((c) => priceOf(problem.pricePerHour, c))
-  const right = tried.map(() => 0)
+  const right = tried.prices.map(() => 0)
   let better = 0
-  const costs = new Float64Array(all.length)
+  const costs = new Float64Array(prices.length)
   for (let draw = 0; draw < draws; draw++) {
     const drawn = joint.next()
     let least = Infinity
     let betterExists = false
     for (let i = 0; i < costs.length; i++) {
-      const isTried = i < tried.length
+      const isTried = i < right.length
       const by = isTried ? 1 : widening
-      const constraint = widened(means.constraint?.mean[i], drawn.constraint?.[i], by)
+      const constraint = widened(joint.mean.constraint?.[i], drawn.constraint?.[i], by)
       const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
       const serves = !missed && (isTried || Math.log(luck.next()) < joint.logServes[i]!)
-      const rate = widened(means.rate?.mean[i], drawn.rate?.[i], by)
+      const rate = widened(joint.mean.rate?.[i], drawn.rate?.[i], by)
       const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
       costs[i] = cost
       least = Math.min(least, cost)
@@ -123,46 +133,3 @@ function count(
 /** NaN where nothing was modelled. */
 const widened = (mean: number | undefined, drawn: number | undefined, by: number): number =>
   mean === undefined || drawn === undefined ? Number.NaN : mean + by * (drawn - mean)
-
-/** The configurations that could be feasible and below the target cost, those that need the least luck first, one of those that are alike. */
-function mostHopeful(
-  problem: Problem,
-  configurations: readonly Configuration[],
-  { rate, constraint, logServes }: Beliefs,
-  target: number,
-): Configuration[] {
-  const atTheirBest = (i: number, deviations: number) => {
-    const hopedRate = rate ? rate.mean[i]! + deviations * Math.sqrt(rate.variance[i]!) : Number.NaN
-    const hopedConstraint = constraint ? constraint.mean[i]! - deviations * Math.sqrt(constraint.variance[i]!) : Number.NaN
-    const met = problem.constraintLimit === undefined || hopedConstraint <= 0
-    return met && logCost(problem.objective, priceOf(problem.pricePerHour, configurations[i]!), hopedRate, hopedConstraint) < target
-  }
-  /** Deviations of luck it takes, by halving. */
-  const luckNeeded = (i: number) => {
-    let [low, high] = [-REACH, REACH]
-    for (let step = 0; step < 8; step++) {
-      const middle = (low + high) / 2
-      if (atTheirBest(i, middle)) high = middle
-      else low = middle
-    }
-    return high
-  }
-  const hopeful = Array.from(configurations.keys())
-    .filter((i) => logServes[i]! > Math.log(1e-3) && atTheirBest(i, REACH))
-    .map((i) => ({ i, luck: luckNeeded(i) }))
-    .sort((a, b) => a.luck - b.luck)
-    .map(({ i }) => configurations[i]!)
-  return unlike(createEncoder(problem.space).encode, hopeful)
-}
-
-/** The first of those that are alike, up to as many as are considered. */
-function unlike(encode: (configuration: Configuration) => Float64Array, configurations: readonly Configuration[]): Configuration[] {
-  const chosen: { readonly configuration: Configuration; readonly row: Float64Array }[] = []
-  for (const configuration of configurations) {
-    if (chosen.length === CONSIDERED) break
-    const row = encode(configuration)
-    const isAlike = (other: Float64Array) => row.every((value, c) => Math.abs(value - other[c]!) < ALIKE)
-    if (!chosen.some((other) => isAlike(other.row))) chosen.push({ configuration, row })
-  }
-  return chosen.map(({ configuration }) => configuration)
-}

@@ -1,7 +1,7 @@
 /** The posterior at candidates, from a factor of the training rows' K: symbols as in gp-regression.ts. */
 import type { CrossKernel } from './cross-kernel.ts'
 import { type GpShape, type Marginals, meanAt, type Rows } from './gp-model.ts'
-import { forwardSolveFour } from './linalg.ts'
+import { dot, forwardSolveFour } from './linalg.ts'
 
 /** Some rows of K, factorised, with their α. */
 export interface Whitening {
@@ -58,11 +58,11 @@ export class Posterior {
       for (let r = 0; r < count; r++) {
         const z = Z[first + r]!
         cross.row(z, rows[r]!, at)
-        mean[r] = meanAt(shape, z) + dot(rows[r]!, alpha)
+        mean[r] = meanAt(shape, z) + dot(rows[r]!, 0, alpha, 0, at.length)
       }
       forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
-        const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, rows[r]!)
+        const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, 0, rows[r]!, 0, at.length)
         visit(first + r, mean[r]!, Math.max(LEAST_VARIANCE, variance), rows[r]!)
       }
     }
@@ -76,18 +76,12 @@ export function jointCovariance(own: CrossKernel, Z: Rows, rows: readonly Float6
   const prior = new Float64Array(m)
   const upTo = Int32Array.from({ length: m }, (_, i) => i)
   for (let i = 0; i < m; i++) {
-    own.row(Z[i]!, prior, upTo)
+    own.row(Z[i]!, prior, upTo.subarray(0, i + 1))
     for (let j = 0; j <= i; j++) {
-      const value = prior[j]! - dot(rows[i]!, rows[j]!)
+      const value = prior[j]! - dot(rows[i]!, 0, rows[j]!, 0, rows[i]!.length)
       covariance[i * m + j] = value
       covariance[j * m + i] = value
     }
   }
   return covariance
-}
-
-function dot(a: Float64Array, b: Float64Array): number {
-  let sum = 0
-  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!
-  return sum
 }

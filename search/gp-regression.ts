@@ -193,7 +193,7 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     hyperparameters,
     logLikelihood: factor.logLikelihood,
     predict: (Z) => posterior.marginals(Z, from),
-    predictRoughly: (Z) => posterior.marginals(Z, n > ROUGHLY ? someOf(factor, g) : from),
+    predictRoughly: (Z) => posterior.marginals(Z, n > MANY ? someOf(factor, g) : from),
     joint(Z) {
       const { mean, rows } = posterior.whitened(Z, from)
       return { mean, covariance: jointCovariance(crossKernel(shape, hyperparameters, Z), Z, rows) }
@@ -211,8 +211,9 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   }
 }
 
-/** Observations that a rough prediction is made from. */
+/** Observations that a rough prediction is made from, and more than how many there must be for it to be worth it. */
 const ROUGHLY = 32
+const MANY = 64
 
 /** Evenly chosen observations. */
 function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {

@@ -1,6 +1,6 @@
 import { CholeskyDecomposition, inverse, Matrix } from 'ml-matrix'
 import { expect, test } from 'vitest'
-import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, dot, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
 import { createRng } from './rng.ts'
 
 const rng = createRng(3)
@@ -10,6 +10,14 @@ const a = root.mmul(root.transpose()).add(Matrix.eye(n))
 const flat = Float64Array.from(a.to1DArray())
 const close = (x: ArrayLike<number>, y: ArrayLike<number>) =>
   expect(Array.from(x, (v, i) => Math.abs(v - y[i]!)).every((gap) => gap < 1e-9)).toBe(true)
+
+test('a dot product is that of the stretches, whatever their length', () => {
+  const [x, y] = [1, 2].map(() => Float64Array.from({ length: 40 }, () => rng.normal())) as [Float64Array, Float64Array]
+  for (const n of [0, 1, 3, 4, 5, 8, 23]) {
+    const expected = Array.from({ length: n }, (_, k) => x[3 + k]! * y[11 + k]!).reduce((sum, v) => sum + v, 0)
+    expect(dot(x, 3, y, 11, n)).toBeCloseTo(expected, 12)
+  }
+})
 
 test('factor, solves and inverse agree with ml-matrix', () => {
   const l = cholesky(flat, n)!

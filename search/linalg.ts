@@ -1,5 +1,22 @@
 /** Dense kernels for the hot loops of the Gaussian process: square matrices as row-major Float64Array, lower triangles. */
 
+/** Σ a[i + k] b[j + k] over k < n: four sums at once, for one alone waits for each of its additions. */
+export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: number): number {
+  let s0 = 0
+  let s1 = 0
+  let s2 = 0
+  let s3 = 0
+  let k = 0
+  for (; k + 3 < n; k += 4) {
+    s0 += a[i + k]! * b[j + k]!
+    s1 += a[i + k + 1]! * b[j + k + 1]!
+    s2 += a[i + k + 2]! * b[j + k + 2]!
+    s3 += a[i + k + 3]! * b[j + k + 3]!
+  }
+  for (; k < n; k++) s0 += a[i + k]! * b[j + k]!
+  return s0 + s1 + (s2 + s3)
+}
+
 /**
  * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ; reads and returns lower triangles (row-major, zeros above).
  * Returns undefined when A is not positive definite.
@@ -10,8 +27,7 @@ export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
     const row = i * n
     for (let j = 0; j <= i; j++) {
       const other = j * n
-      let sum = a[row + j]!
-      for (let k = 0; k < j; k++) sum -= l[row + k]! * l[other + k]!
+      const sum = a[row + j]! - dot(l, row, l, other, j)
       if (i !== j) l[row + j] = sum / l[other + j]!
       else if (sum > 0 && Number.isFinite(sum)) l[row + i] = Math.sqrt(sum)
       else return undefined
@@ -24,9 +40,7 @@ export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
 export function forwardSolve(l: Float64Array, n: number, b: Float64Array): Float64Array {
   const x = new Float64Array(n)
   for (let i = 0; i < n; i++) {
-    let sum = b[i]!
-    for (let k = 0; k < i; k++) sum -= l[i * n + k]! * x[k]!
-    x[i] = sum / l[i * n + i]!
+    x[i] = (b[i]! - dot(l, i * n, x, 0, i)) / l[i * n + i]!
   }
   return x
 }

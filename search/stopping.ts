@@ -45,7 +45,7 @@ export function assessStop(
   const answer =
     observations.length < least
       ? undefined
-      : likeliestAnswer(problem, observations, rng.fork(`stop after ${observations.length}`), tolerance)
+      : likeliestAnswer(problem, observations, rng.fork(`stop after ${observations.length}`), tolerance, left)
   if (!answer) return { probabilityBetterExists: 1, tolerance, stop: false, ...outlook }
   const { probabilityBetterExists, probabilityRight } = answer
   const settled = probabilityRight >= SURE && trialsWithoutGain(problem, observations) >= withoutGain

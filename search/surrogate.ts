@@ -2,7 +2,7 @@ import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum
 import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
 import type { Beliefs } from './feasibility.ts'
 import { condition, type Gp } from './gp-regression.ts'
-import { cholesky } from './linalg.ts'
+import { cholesky, dot } from './linalg.ts'
 import { logCdf } from './normal.ts'
 import { learnsOf } from './objective.ts'
 import { logMetric } from './observed-cost.ts'
@@ -15,16 +15,22 @@ import type { Configuration, Observation, Problem, Rng } from './types.ts'
 /** The models of a problem after some trials: one Gaussian process for ln rate, one for the constraint, one that tells what cannot serve. */
 export interface Surrogate {
   /** Marginal beliefs about m configurations. */
-  believe(configurations: readonly Configuration[], how?: 'exactly' | 'roughly'): Beliefs
+  believe(configurations: readonly Configuration[], how?: 'roughly'): Beliefs
   /** Joint draws of the noise-free functions, one after the other. */
   draw(configurations: readonly Configuration[], rng: Rng): Draws
   readonly warnings: readonly string[]
   /** Physics or past experiments inform the model, and the data do not contradict them. */
   readonly informed: boolean
 }
+/** ln rate and constraint of each configuration, undefined where nothing was ever measured of it. */
+interface Drawn {
+  readonly rate?: Float64Array
+  readonly constraint?: Float64Array
+}
 interface Draws {
-  /** ln rate and constraint of each configuration, undefined where nothing was ever measured of it; the next draw overwrites them. */
-  next(): { readonly rate?: Float64Array; readonly constraint?: Float64Array }
+  readonly mean: Drawn
+  /** The next draw overwrites it. */
+  next(): Drawn
   readonly logServes: Float64Array
 }
 
@@ -106,20 +112,29 @@ function fitModels(
       ),
     )
   }
-  const marginals = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
-    how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
-  const draws = (model: Model | undefined, configurations: readonly Configuration[], rng: Rng) =>
-    model && jointDraws(model.gp.joint(model.rows(configurations)), rng)
+  const exactly = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.predict(model.rows(configurations))
+  const roughly = (model: Model | undefined, configurations: readonly Configuration[]) =>
+    model?.gp.predictRoughly(model.rows(configurations))
+  const beliefs = (look: typeof exactly, configurations: readonly Configuration[]): Beliefs => ({
+    rate: look(rate, configurations),
+    constraint: look(constraint, configurations),
+    logServes: logServes(configurations),
+  })
+  // Of the same list of thousands the stop rule asks twice.
+  const rough = remembered((configurations: readonly Configuration[]) => beliefs(roughly, configurations))
+  const joint = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.joint(model.rows(configurations))
   return {
-    believe: (configurations, how = 'exactly') => ({
-      rate: marginals(rate, configurations, how),
-      constraint: marginals(constraint, configurations, how),
-      logServes: logServes(configurations),
-    }),
+    believe: (configurations, how) => (how === 'roughly' ? rough(configurations) : beliefs(exactly, configurations)),
     draw: (configurations, rng) => {
-      const nextRate = draws(rate, configurations, rng.fork('rate'))
-      const nextConstraint = draws(constraint, configurations, rng.fork('constraint'))
-      return { next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }), logServes: logServes(configurations) }
+      const rates = joint(rate, configurations)
+      const constraints = joint(constraint, configurations)
+      const nextRate = rates && jointDraws(rates, rng.fork('rate'))
+      const nextConstraint = constraints && jointDraws(constraints, rng.fork('constraint'))
+      return {
+        mean: { rate: rates?.mean, constraint: constraints?.mean },
+        next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }),
+        logServes: logServes(configurations),
+      }
     },
     warnings: [rate, constraint, serving].flatMap((model) => model?.gp.warning ?? []),
     informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
@@ -136,11 +151,7 @@ function jointDraws({ mean, covariance }: { mean: Float64Array; covariance: Floa
   const drawn = new Float64Array(m)
   return () => {
     for (let i = 0; i < m; i++) z[i] = rng.normal()
-    for (let i = 0; i < m; i++) {
-      let sum = mean[i]!
-      for (let k = 0; k <= i; k++) sum += l[i * m + k]! * z[k]!
-      drawn[i] = sum
-    }
+    for (let i = 0; i < m; i++) drawn[i] = mean[i]! + dot(l, i * m, z, 0, i + 1)
     return drawn
   }
 }

@@ -1,5 +1,8 @@
-/** `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, by size of the space and number of trials. */
-import { createRng, createSampler } from '../index.ts'
+/**
+ * `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, and of asking once whether to stop, by size of the space and number of
+ * trials; each after one trial more, so that the fit is part of it.
+ */
+import { assessStop, createRng, createSampler } from '../index.ts'
 import type { Observation, Problem, SearchSpace } from '../types.ts'
 import { untried } from '../untried.ts'
 
@@ -13,6 +16,7 @@ const space = (a: number, b: number, c: number): SearchSpace => ({
   ],
   constraints: [],
 })
+const TIMES = 5
 const rng = createRng(1)
 /** With a real number beside them: too large to list. */
 const mixed: SearchSpace = {
@@ -40,12 +44,24 @@ for (const [name, space, trials] of cases) {
     return { configuration, state: 'complete', rate: { value: (1000 * Number(configuration.batch)) / ms }, constraint: { value: ms } }
   })
   const sampler = createSampler('gp')
-  sampler.suggest(problem, observations, [], createRng(1))
-  const times = Array.from({ length: 5 }, (_, i) => {
+  const suggestion = cpuAfterTrials(observations, problem, (soFar, of) => sampler.suggest(of, soFar, [], createRng(soFar.length)))
+  const stop = cpuAfterTrials(observations, problem, (soFar, of) => assessStop(of, soFar, createRng(soFar.length)))
+  console.log(`${name}, ${trials} trials: suggestion ${suggestion.toFixed(0)} ms, stop rule ${stop.toFixed(0)} ms`)
+}
+
+/** Median CPU milliseconds over the last trials; what does not change from trial to trial is known by then. */
+function cpuAfterTrials(
+  observations: readonly Observation[],
+  problem: Problem,
+  ask: (soFar: readonly Observation[], problem: Problem) => void,
+): number {
+  // What is remembered of a problem is remembered by the object.
+  const own = { ...problem }
+  const times = Array.from({ length: 1 + TIMES }, (_, i) => {
     const start = process.cpuUsage()
-    sampler.suggest(problem, observations, [], createRng(i))
+    ask(observations.slice(0, observations.length - TIMES + i), own)
     const { user, system } = process.cpuUsage(start)
     return (user + system) / 1000
   })
-  console.log(`${name}, ${trials} trials: ${times.sort((x, y) => x - y)[2]!.toFixed(0)} ms`)
+  return times.slice(1).sort((x, y) => x - y)[(TIMES - 1) / 2]!
 }
