@@ -46,6 +46,22 @@ describe('why a search stops', () => {
     })
   })
 
+  test('a machine that disturbs every trial from the first on ends it; one that was measured keeps it going', () => {
+    const disturbed = (number: number): FinishedTrial => ({
+      ...base(number),
+      state: 'complete',
+      measurement: { ...measurement(0), outcome: 'disturbed', known: 'nothing' },
+    })
+    const five = [1, 2, 3, 4, 5].map(disturbed)
+    expect(whyStop(state(five), budget)).toBeUndefined()
+    expect(whyStop(state([...five, disturbed(6)]), budget)).toEqual({
+      reason: 'failed',
+      detail: 'the machine kept servers or load generator waiting in each of 6 trials; when it is free of other work: tune resume',
+    })
+    expect(whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget)).toBeUndefined()
+    expect(whyStop(state(five, {}, [disturbed(6)]), budget)).toBeUndefined()
+  })
+
   test.each([
     [9, undefined],
     [10, 'max-trials'],

@@ -32,6 +32,8 @@ export interface SearchState {
 
 /** Failed trials in a row before the experiment is given up. */
 const maxFailuresInRow = 4
+/** Trials from the first on that the machine disturbed, one and all: two configurations of three attempts each. */
+const mostDisturbedAtFirst = 6
 
 /** Undefined: go on. What is wrong comes before what is reached, and a reached goal before a spent budget. */
 export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefined {
@@ -62,6 +64,10 @@ function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   const failed = (detail: string): Ending => ({ reason: 'failed', detail })
   const final = fresh.find((trial) => trial.state === 'failed' && trial.final === 'experiment')
   if (final !== undefined) return failed(`every other trial would fail like trial ${final.number}`)
+  if (fresh.length >= mostDisturbedAtFirst && fresh.every(wasDisturbed))
+    return failed(
+      `the machine kept servers or load generator waiting in each of ${fresh.length} trials; when it is free of other work: tune resume`,
+    )
   if (fresh.length < maxFailuresInRow) return undefined
   // What has no place now says nothing of the rest.
   const last = fresh.filter((trial) => !withoutPlace(trial)).slice(-maxFailuresInRow)
@@ -110,6 +116,8 @@ const breaks: readonly InfeasibleReason[] = ['crashed', 'never-ready', 'requests
 
 /** A predictor that does not even start, or does not last, says more of the template than of the configuration. */
 const broke = (trial: FinishedTrial): boolean => trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
+
+const wasDisturbed = (trial: FinishedTrial): boolean => trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''
