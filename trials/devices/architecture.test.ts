@@ -21,6 +21,8 @@ test.each([
   ['vgg16', 138.36e6],
   ['alexnet', 61.1e6],
   ['llama-3.1-8b', 8.03e9],
+  ['llama-3.1-405b', 405.85e9],
+  ['llama-2-70b', 68.98e9],
   ['llama-3.2-1b', 1.236e9],
   ['qwen2.5-14b', 14.77e9],
 ])('%s has %d parameters within 1 %', (name, published) => {

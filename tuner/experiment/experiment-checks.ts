@@ -83,12 +83,12 @@ function reportUnpriced(report: Report, at: Path, name: string, names: readonly 
 function largest({ parameters }: SearchSpace): Configuration {
   const most = Object.fromEntries(
     parameters.flatMap((p) =>
-      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters].includes(p.name)
+      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
         ? []
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
   )
-  const { prefillReplicas = 0, decodeReplicas = 0, ...others } = most
+  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = most
   return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
 }
 
@@ -200,6 +200,7 @@ const languageParameters: ReadonlySet<string> = new Set([
   'speculativeMethod',
   'speculativeModel',
   ...poolParameters,
+  'decodeGpus',
 ])
 const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
 

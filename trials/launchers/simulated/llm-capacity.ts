@@ -11,7 +11,7 @@ import type { Slo } from '../../../profiler/types.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
-import { decodeServer, type LlmPools, type ModelledLlm } from './llm-pools.ts'
+import type { LlmPools, ModelledLlm } from './llm-pools.ts'
 
 /** What the load comes to: lengths in tokens. */
 export interface LlmLoad {
@@ -197,7 +197,7 @@ function prefillMs(
 
 /** As `llmLatencies`, of pools. */
 function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q: number, of: Lengths): Latencies | undefined {
-  const { load, server } = model
+  const { load } = model
   const decode = answering(model, pools, rateRps)
   const longest = at(of.prompts, q)
   const computed = prefillMs(model, pools.prefill, rateRps, longest, q)
@@ -210,14 +210,14 @@ function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q
   if (busiest >= 1) return undefined
   const moves = pools.transferMs(longest) + queued(movedMs, busiest, load.promptCv2, q) + pools.transfer.latencyMs
   // Fetched, the answer begins at its server as any request, with a step for the first token after what is left of another.
-  const begins = pools.handOver === 'pushed' ? 0 : server.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
+  const begins = pools.handOver === 'pushed' ? 0 : pools.decoder.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
   const ttft = computed + moves + begins + admission(decode, load.meanOutput, q)
   return { ttft, tpot, e2e: ttft + Math.max(0, at(of.outputs, q) - 1) * tokenMs }
 }
 
 /** The steady state of one of the servers that make answers alone. */
-const answering = ({ server, load }: LlmQueueing, { decode }: LlmPools, rateRps: number) =>
-  steady({ server: decodeServer(server), load: { ...load, meanPrompt: 0 } }, rateRps / decode)
+const answering = ({ load }: LlmQueueing, { decode, decoder }: LlmPools, rateRps: number) =>
+  steady({ server: decoder, load: { ...load, meanPrompt: 0 } }, rateRps / decode)
 
 /** One after the other: Pollaczek-Khinchine's mean, of arrivals that are no Poisson process Kingman's (1961), and an exponential tail. */
 const queued = (serviceMs: number, busy: number, cv2: number, q: number, arrivalCv2 = 1): number =>
