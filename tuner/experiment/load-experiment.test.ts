@@ -352,6 +352,15 @@ describe('models', () => {
     ['berd', "unknown model 'berd'"],
     ['a b', "'a b' cannot be a name in a URL"],
   ])('%s is none', (model, what) => expect(problemLines(() => load({ ...bert, model }))[0]).toContain(what))
+  test('a language model that is not known is said once, with how to name it; a name on the Hub with what it is called here', () => {
+    const modelled = { sloTtft: '1s', backend: 'simulated', server: 'vllm' }
+    expect(problemsOf(() => load({ ...modelled, model: 'lama-9' }))).toMatchObject([
+      { what: "unknown model 'lama-9'", hint: expect.stringContaining('--model FOLDER/config.json') },
+    ])
+    expect(problemsOf(() => load({ ...modelled, model: 'meta-llama/Llama-3.1-8B-Instruct' }))).toMatchObject([
+      { what: expect.stringContaining('is a name on the Hub'), hint: expect.stringMatching(/did you mean llama-3\.1-8b.*--model-uri meta-llama/) },
+    ])
+  })
   test('what only emulation knows is not run for real', () => {
     expect(load({ ...bert, model: 'llama-3.1-8b' }).devicesUsed).toBe('emulated')
     expect(problemLines(() => load({ ...bert, model: 'llama-3.1-8b', devices: 'cpu' }))).toEqual([
