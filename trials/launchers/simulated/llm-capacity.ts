@@ -12,6 +12,7 @@ import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
+import { foundTokens } from './seen-beginnings.ts'
 
 /** What the load comes to: lengths in tokens. */
 export interface LlmLoad {
@@ -36,8 +37,6 @@ interface Lengths {
   readonly outputs: Float64Array
 }
 
-const blockTokens = 16
-
 /** @param caches whether beginnings that were seen are not computed again */
 export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
   const found = caches ? foundTokens(requests) : []
@@ -57,23 +56,6 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   const meanReserved = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
   return { meanPrompt, meanOutput, meanHeld, meanReserved, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
-}
-
-/**
- * Tokens that each request finds in a cache of beginnings when all are sent over and over: of blocks that one had before it, at most half of all requests ago. So what a
- * conversation said is found by its next turn, and not when it begins anew.
- */
-function foundTokens(requests: readonly LlmRequest[]): number[] {
-  const lastUse = new Map<number, number>()
-  const longAgo = Math.max(1, requests.length / 2)
-  const play = (from: number) =>
-    requests.map(({ prefix }, i) => {
-      const unknown = prefix.findIndex((hash) => !(from + i - (lastUse.get(hash) ?? Number.NEGATIVE_INFINITY) <= longAgo))
-      for (const hash of prefix) lastUse.set(hash, from + i)
-      return blockTokens * (unknown < 0 ? prefix.length : unknown)
-    })
-  play(0)
-  return play(requests.length)
 }
 
 const at = (ascending: Float64Array, q: number): number => ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!

@@ -9,6 +9,7 @@ import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
 import { LlmReplica } from './llm-replica.ts'
+import { SeenBeginnings } from './seen-beginnings.ts'
 
 export interface SimulatedLlmOptions {
   readonly server: ModelledLlm
@@ -52,12 +53,14 @@ export class SimulatedLlmServer implements VirtualServer {
   /** Where requests go first. */
   readonly #first: readonly LlmReplica[]
   readonly #decoders: readonly LlmReplica[]
+  readonly #beginnings: SeenBeginnings
   #elapsedMs = 0
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
-    const { server } = options
+    const { server, requests } = options
     const { pools } = server
+    this.#beginnings = new SeenBeginnings(requests)
     const replicas = (count: number, of: LlmServer) => Array.from({ length: count }, () => new LlmReplica(of))
     this.#first = replicas(pools?.prefill ?? 1, server)
     this.#decoders = pools === undefined ? [] : replicas(pools.decode, pools.decoder)
@@ -113,7 +116,8 @@ export class SimulatedLlmServer implements VirtualServer {
 
     const send = (ms: number) => {
       const number = answers.length
-      const request = requests[number % requests.length]!
+      const listed = number % requests.length
+      const request = requests[listed]!
       const answer: Answer = {
         sentMs: ms,
         firstMs: Number.NaN,
@@ -137,7 +141,7 @@ export class SimulatedLlmServer implements VirtualServer {
       const refused = () => {
         if (closed && now < endMs) send(now + refusedMs)
       }
-      route({ ...request, number, token, refused }, ms)
+      route({ ...request, prefix: this.#beginnings.prefixOf(request, listed), number, token, refused }, ms)
     }
     for (const ms of sentMs) send(ms)
 
