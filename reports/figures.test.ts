@@ -19,7 +19,13 @@ test('figures hold of what was measured for real, and of nothing else', () => {
   expect(figuresOf(cpu, tfjs)).toMatchObject({ hold: true, doubts: [], remarks: [expect.stringContaining('random weights of bert')] })
   const doubtful: [MeasuredWith, Parameters<typeof figuresOf>[1], RegExp, string][] = [
     [onT4, tfjs, /emulated: the time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/, 'emulated'],
-    [{ ...onT4, how: 'simulated' }, tfjs, /simulated in virtual time/, 'simulated'],
+    [{ ...onT4, how: 'simulated' }, tfjs, /simulated in virtual time from a device model of the T4/, 'simulated'],
+    [
+      { ...onT4, how: 'simulated', modelKind: 'decoder', standsFor: 'tensorrt-llm', gpu: 'H100' },
+      { server: 'vllm', weights: 'given' },
+      /from a model of TensorRT-LLM on H100: .*deploys vLLM/,
+      'simulated',
+    ],
     [
       cpu,
       { server: 'triton', weights: 'given' },

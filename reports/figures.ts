@@ -79,17 +79,16 @@ export function deployedFor({ server, engine, modelKind, standsFor = 'vllm' }: M
 
 /** How the figures of a measurement stand to what is deployed. */
 export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
-  const { how, server, engine, gpu, url } = measured
+  const { how, server, engine, gpu = 'CPU', url } = measured
   const deploys = titleOf(deployed.server, deployed.engine)
-  const device = gpu ?? 'CPU'
   const doubts: string[] = []
   if (how === 'imported')
     doubts.push(`imported: another tool measured it, and how its server was started is not known; this deploys ${deploys}`)
   else if (how === 'simulated')
-    doubts.push(`simulated in virtual time from a device model of a ${device}: nothing was launched; this deploys ${deploys}`)
+    doubts.push(`simulated in virtual time from a ${modelledAs(measured)}: nothing was launched; this deploys ${deploys}`)
   else if (how === 'emulated') {
-    const model = measured.modelKind === 'decoder' ? 'a model of steps' : 'a device model calibrated on TensorRT and framework tables'
-    doubts.push(`emulated: the time of the ${device} came from ${model}; this deploys ${deploys}`)
+    const tables = measured.modelKind === 'decoder' ? '' : ' calibrated on TensorRT and framework tables'
+    doubts.push(`emulated: the time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`)
   } else if (!wasMeasured(measured, deployed.server) || (engine !== undefined && deployed.engine !== engine)) {
     doubts.push(`measured of ${titleOf(server, engine)}; this deploys ${deploys}`)
   } else if (server === 'url') {
@@ -100,6 +99,10 @@ export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
   const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
   return { how, hold: doubts.length === 0, doubts, remarks }
 }
+
+/** A language model's server is modelled whole: another one's figures are not those of what deploys. */
+const modelledAs = ({ modelKind, standsFor = 'vllm', gpu = 'CPU' }: MeasuredWith): string =>
+  modelKind === 'decoder' ? `model of ${serverTitles[standsFor]} on ${gpu}` : `device model of the ${gpu}`
 
 function weightRemarks({ weights, model, weightsPath }: MeasuredWith, deployed: Deployed): string[] {
   if (weights === 'random')

@@ -21,3 +21,13 @@ test('how a server is asked goes along, where it is not the protocol’s own way
   expect(inside.url).not.toContain('pw7Qz3')
   for (const key of ['path', 'healthPath', 'body']) expect(plain).not.toHaveProperty(key)
 })
+
+test('weights in 8 bits are files of their own to TensorRT-LLM, and made of 16 bits as they load by the others', () => {
+  const mib = (standsFor: 'vllm' | 'tensorrt-llm', quantization: string) => {
+    const predictor = { kind: 'builtin', model: 'llama-3.1-70b', engine: 'auto', protocol: 'openai', standsFor, readyTimeoutS: 1 } as const
+    return measuredWith({ predictor, provenance: 'simulated', own }, { quantization }).weightsMiB!
+  }
+  expect(mib('vllm', 'fp8')).toBe(mib('vllm', 'none'))
+  expect(mib('tensorrt-llm', 'none')).toBe(mib('vllm', 'none'))
+  expect(mib('tensorrt-llm', 'fp8') / mib('vllm', 'none')).toBeCloseTo(0.515, 3)
+})

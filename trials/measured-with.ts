@@ -102,7 +102,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         server: server?.kind ?? 'command',
         modelKind: served(template, own),
         weights: 'own',
-        ...languageWeights(knownArchitecture(template.model, own), configuration),
+        ...languageWeights(knownArchitecture(template.model, own), configuration, server?.kind),
         command,
         ...(weightsPath !== undefined && { weightsPath }),
       }
@@ -122,7 +122,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         modelKind: language ? 'decoder' : kindOf(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
         ...(architecture?.kind === 'decoder'
-          ? languageWeights(architecture, configuration)
+          ? languageWeights(architecture, configuration, template.standsFor)
           : architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
         ...(language &&
           architecture?.kind === 'decoder' && { maxModelLen: Math.min(modelLength(template), architecture.maxSequenceLength) }),
@@ -149,13 +149,18 @@ const acceptanceFor = ({ acceptance }: BuiltinTemplate, { speculativeMethod = de
 /** As the built-in predictor takes it where it is not tuned. */
 const modelLength = ({ env }: BuiltinTemplate): number => Number(env?.MAX_MODEL_LEN ?? llmDefaults.maxModelLen)
 
-/** Language models are published in 16 bits; awq and gptq in files of their own, while fp8 is made of the 16 bits as they load. */
-function languageWeights(architecture: Architecture | undefined, { quantization }: Configuration): Pick<MeasuredWith, 'weightsMiB'> {
+/** Language models are published in 16 bits; awq and gptq in files of their own, and fp8 for TensorRT-LLM, while others make it of the 16 bits as they load. */
+function languageWeights(
+  architecture: Architecture | undefined,
+  { quantization }: Configuration,
+  server: ServerKind | undefined,
+): Pick<MeasuredWith, 'weightsMiB'> {
   if (architecture?.kind !== 'decoder') return {}
   const all = parameterCount(architecture)
   const layers = layerWeights(architecture)
-  const narrow = quantization === 'awq' || quantization === 'gptq'
-  return { weightsMiB: (2 * (all - layers) + (narrow ? fourBitBytes : 2) * layers) / 2 ** 20 }
+  const four = quantization === 'awq' || quantization === 'gptq'
+  const eight = quantization === 'fp8' && server === 'tensorrt-llm'
+  return { weightsMiB: (2 * (all - layers) + (four ? fourBitBytes : eight ? 1 : 2) * layers) / 2 ** 20 }
 }
 
 /** The protocol of language models says what speaks it; else the model's name does, where it is a known one. */

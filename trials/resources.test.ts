@@ -24,6 +24,9 @@ test('pools of servers hold what each of their servers holds, as often as there 
   const pooled = { ...each, prefillReplicas: 1, decodeReplicas: 3 }
   expect(resourcesOf(pooled)).toMatchObject({ cpuCores: 8, memoryMiB: 4096, gpus: 8, pools: { prefill: 1, decode: 3 } })
   expect([heldGpus(pooled), heldGpus(each)]).toEqual([8, 2])
+  const unlike = { ...pooled, decodeGpus: 4 }
+  expect(resourcesOf(unlike)).toMatchObject({ cpuCores: 8, gpus: 14, pools: { prefillGpus: 2, decodeGpus: 4 } })
+  expect([heldGpus(unlike), heldGpus({ ...each, decodeReplicas: 0, prefillReplicas: 0, decodeGpus: 4 })]).toEqual([14, 2])
   const none = { ...each, prefillReplicas: 0, decodeReplicas: 0 }
   expect(resourcesOf(none)).toEqual(resourcesOf(each))
   expect(resourcesOf(none)).not.toHaveProperty('pools')
@@ -51,6 +54,7 @@ test.each([
   [{ gpu: 'H100', gpus: 4 }, '4 x H100'],
   [{ cpuCores: 1, gpu: 'H100', gpus: 2, prefillReplicas: 1, decodeReplicas: 2 }, '3 cores, 1 prefill + 2 decode of 2 x H100'],
   [{ gpu: 'L4', prefillReplicas: 2, decodeReplicas: 1 }, '2 prefill + 1 decode of L4'],
+  [{ gpu: 'H100', gpus: 1, prefillReplicas: 1, decodeReplicas: 2, decodeGpus: 2 }, '1 prefill of H100 + 2 decode of 2 x H100'],
 ])('%j reads %s', (configuration, text) => {
   expect(describeConfiguration(configuration)).toBe(text)
 })

@@ -8,6 +8,9 @@ import { findMigProfile, paidFraction } from './devices/mig.ts'
 interface Pools {
   readonly prefill: number
   readonly decode: number
+  /** Of each prefill server, and of each decode server. */
+  readonly prefillGpus: number
+  readonly decodeGpus: number
 }
 
 /** What one replica holds, and pays for: of all its servers together where it has pools of them. */
@@ -18,7 +21,7 @@ export interface Resources {
   readonly gpu?: string
   /** How many of them; 0 without a GPU. */
   readonly gpus: number
-  /** Its servers, each with as many cores, as much memory and as many GPUs; absent: it is one that computes prompts and answers. */
+  /** Its servers, each with as many cores and as much memory; absent: it is one that computes prompts and answers. */
   readonly pools?: Pools
   /** Part of each GPU that is held, in (0, 1]; 0 without a GPU. */
   readonly gpuShare: number
@@ -47,14 +50,18 @@ const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 
 /** The parameters that say how many servers of each kind a replica has. */
 export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const
 
-/** @throws DeviceModelError for numbers of servers that cannot be, and for one kind of them alone */
+/** @throws DeviceModelError for numbers of servers and GPUs that cannot be, and for one kind of servers alone */
 function poolsOf(values: Configuration): Pools | undefined {
   const [prefill, decode] = poolParameters.map((name) => wholeServers(values, name)) as [number, number]
   if (prefill === 0 && decode === 0) return undefined
   if (prefill === 0 || decode === 0)
     throw new DeviceModelError(`prefillReplicas is ${prefill} and decodeReplicas ${decode}`, 'give at least one of each, or 0 of both')
-  return { prefill, decode }
+  const prefillGpus = positive(values, 'gpus')
+  return { prefill, decode, prefillGpus, decodeGpus: values.decodeGpus === undefined ? prefillGpus : positive(values, 'decodeGpus') }
 }
+
+/** GPUs of all its servers together. */
+export const pooledGpus = ({ prefill, decode, prefillGpus, decodeGpus }: Pools): number => prefill * prefillGpus + decode * decodeGpus
 
 /** Servers of a replica. */
 export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number => (pools === undefined ? 1 : pools.prefill + pools.decode)
@@ -62,7 +69,7 @@ export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number => (pools
 /**
  * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a quarter of one GPU's memory, of its time
  * where it is time-sliced, and of its price), `gpus`, `migProfile` ('none' or a profile, which then decides share and memory), and
- * `prefillReplicas` and `decodeReplicas`, of which each server has as many cores, as much memory and as many GPUs.
+ * `prefillReplicas` and `decodeReplicas`, of which each server has as many cores and as much memory, and as many GPUs but for `decodeGpus` of decode servers.
  * @param defaults values of parameters that the configuration does not name.
  * @throws DeviceModelError for an unknown GPU or profile or a number out of range.
  */
@@ -73,7 +80,7 @@ export function resourcesOf(configuration: Configuration, defaults: Configuratio
   const held = { cpuCores: servers * positive(all, 'cpuCores'), memoryMiB: servers * positive(all, 'memoryMiB'), ...(pools && { pools }) }
   if (isNone(all.gpu)) return { ...held, gpus: 0, gpuShare: 0 }
   const gpu = findGpu(String(all.gpu), ownGpus)
-  const gpus = servers * positive(all, 'gpus')
+  const gpus = pools === undefined ? positive(all, 'gpus') : pooledGpus(pools)
   const slice: unknown = (all as Configuration).migProfile
   if (!isNone(slice)) {
     const mig = findMigProfile(gpu, String(slice))
@@ -92,10 +99,12 @@ export function resourcesOf(configuration: Configuration, defaults: Configuratio
 
 /** How many GPUs a configuration holds, a share counted as that share; 0 without one. A slice is one of a GPU of the catalogue. Throws DeviceModelError for what is none. */
 export function heldGpus(configuration: Configuration): number {
-  const { gpu, gpus, gpuMemoryPercent, migProfile }: Configuration = { ...resourceDefaults, ...configuration }
+  const all: Configuration = { ...resourceDefaults, ...configuration }
+  const { gpu, gpus, gpuMemoryPercent, migProfile } = all
   if (isNone(gpu)) return 0
   const share = isNone(migProfile) ? Number(gpuMemoryPercent) / 100 : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
-  return Number(gpus) * serversOf({ pools: poolsOf(configuration) }) * share
+  const pools = poolsOf(all)
+  return (pools === undefined ? Number(gpus) : pooledGpus(pools)) * share
 }
 
 /**
@@ -141,7 +150,7 @@ function oneOf<T extends string>(values: Configuration, name: string, allowed: r
 /** The parameter that names, wherever figures of another tool are shown, the files that they are from. */
 export const sourceParameter = 'importedFrom'
 
-/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of 2 x H100'. Parameters of any other name follow as 'name value'. */
+/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name follow as 'name value'. */
 export function describeConfiguration(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): string {
   const held = resourcesOf(configuration, defaults, ownGpus)
   const parts: string[] = []
@@ -154,13 +163,23 @@ export function describeConfiguration(configuration: Configuration, defaults: Co
 }
 
 /** Every parameter that `resourcesOf` reads. */
-export const resourceParameters = ['cpuCores', 'memoryMiB', 'gpu', 'gpuMemoryPercent', 'gpus', 'migProfile', ...poolParameters] as const
+export const resourceParameters = [
+  'cpuCores',
+  'memoryMiB',
+  'gpu',
+  'gpuMemoryPercent',
+  'gpus',
+  'migProfile',
+  ...poolParameters,
+  'decodeGpus',
+] as const
 const resourceNames: ReadonlySet<string> = new Set(resourceParameters)
 
 function describeGpu({ pools, ...held }: Resources, gpu: Gpu): string {
   if (pools !== undefined) {
-    const each = describeGpu({ ...held, gpus: held.gpus / serversOf({ pools }) }, gpu)
-    return `${pools.prefill} prefill + ${pools.decode} decode of ${each}`
+    const of = (gpus: number) => describeGpu({ ...held, gpus }, gpu)
+    const prefill = pools.prefillGpus === pools.decodeGpus ? '' : ` of ${of(pools.prefillGpus)}`
+    return `${pools.prefill} prefill${prefill} + ${pools.decode} decode of ${of(pools.decodeGpus)}`
   }
   const many = held.gpus > 1 ? `${held.gpus} x ` : ''
   if (held.migProfile) return `${many}${gpu.name} slice ${held.migProfile}`

@@ -2,7 +2,7 @@
 import type { EChartsOption } from 'echarts'
 import type { Slo } from '../../profiler/types.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
-import { latencyRows, rateRows } from '../recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Cell, csv } from '../report/csv.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
@@ -161,6 +161,7 @@ function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Bl
     staticPerMillionOutputTokens === undefined
       ? ''
       : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, its idle hours paid for`
+  const at = windowText(tokens)
   return [
     heading(2, 'Tokens, month 1'),
     ...list([
@@ -169,7 +170,7 @@ function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Bl
         .map(([title, value]) => `${title} ${value}`)
         .join('; ')}`,
     ]),
-    ...table([`at ${rate(tokens.windowRps)}`, 'p50', 'p90', 'p99'], latencyRows(tokens), [1, 2, 3]),
+    ...(at === undefined ? [] : table([at, 'p50', 'p90', 'p99'], latencyRows(tokens), [1, 2, 3])),
   ]
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { tight, tried } from './invented-trials.contract.ts'
-import { latencyRows, rateRows, tokenFigures, tokenFiguresOf } from './token-figures.ts'
+import { latencyRows, rateRows, tokenFigures, tokenFiguresOf, windowText } from './token-figures.ts'
 
 const configuration: Configuration = { gpu: 'T4', gpus: 2, gpuMemoryPercent: 50 }
 type Streamed = { readonly inputTokens?: number; readonly outputTokens?: number }
@@ -33,7 +33,7 @@ describe('what streams say at the capacity', () => {
     expect(found.pricePerMillionOutputTokens).toBeCloseTo(1, 9)
     expect(found.pricePerMillionInputTokens).toBeCloseTo(1 / 3, 9)
     expect(found.pricePerMillionTokens).toBeCloseTo(0.25, 9)
-    expect(found.latencies.ttft.p99Ms).toBe(100)
+    expect(found.latencies!.ttft.p99Ms).toBe(100)
     expect(latencyRows(found).map(([name]) => name)).toEqual(['TTFT', 'ITL', 'TPOT', 'E2E'])
     expect(rateRows(found).map(([title]) => title)).toContain('per million tokens')
     expect(tokenFigures.every(({ of }) => Number.isFinite(of(found)))).toBe(true)
@@ -47,8 +47,17 @@ describe('what streams say at the capacity', () => {
         [10.4, 900, { inputTokens: 100, outputTokens: 100 }],
       ]),
     )!
-    expect([found.windowRps, found.latencies.ttft.p99Ms]).toEqual([9.5, 80])
+    expect([found.windowRps, found.latencies!.ttft.p99Ms]).toEqual([9.5, 80])
     expect(found.outputTokens).toBeCloseTo((40 * 40 + 100 * 95 + 100 * 104) / (40 + 95 + 104), 9)
+  })
+
+  test('where all windows are far above the capacity, as under another SLO, nothing is said of how long answers take, nor a goodput beyond it', () => {
+    const far = figures(measured(10, [[10, 100, each]]), 3)!
+    expect(far.outputTokensPerSecond).toBe(300)
+    expect([far.windowRps, far.latencies, far.goodputRps, windowText(far)]).toEqual([undefined, undefined, undefined, undefined])
+    expect(latencyRows(far)).toEqual([])
+    expect(rateRows(far).map(([title]) => title)).not.toContain('goodput')
+    expect(windowText(figures(measured(10, [[10.4, 100, each]]))!)).toBe('at 10.4 req/s')
   })
 
   test('windows that were cut, spoilt or late do not count', () => {

@@ -13,15 +13,19 @@ import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
 import { latency, money, rate, significant } from '../format.ts'
 
-/** Latencies and goodput are of the window nearest to the capacity; tokens and prices are what the mean request of all windows comes to at the capacity itself. */
-export interface TokenFigures {
-  /** Of that window, requests per second. */
+/** Of the window nearest to the capacity. */
+interface WindowFigures {
+  /** Requests per second. */
   readonly windowRps: number
   readonly latencies: Readonly<Record<StreamLatency, StreamPercentiles>>
-  /** Of requests of several classes, by name: in that window. */
+  /** Of requests of several classes, by name. */
   readonly classes?: Readonly<Record<string, ClassFigures>>
   /** Requests that keep the SLO in it, per second. */
   readonly goodputRps: number
+}
+
+/** Tokens and prices are what the mean request of all windows comes to at the capacity itself. What is of a window is absent where all are far above it. */
+export interface TokenFigures extends Partial<WindowFigures> {
   /** Means of a request. Input is absent where neither server nor prompts tell it, and with it what follows from it. */
   readonly inputTokens?: number
   readonly outputTokens: number
@@ -64,7 +68,7 @@ const latencyFigures: readonly TokenFigure[] = streamLatencyNames.flatMap((name)
     column: `${name === 'interToken' ? 'itl' : name}_${streamPercentileNames[percentile]}_ms`,
     title: `${streamLatencies[name].title} ${streamPercentileNames[percentile]}`,
     what: `${streamLatencies[name].what}, ${streamPercentileNames[percentile]} in the window nearest to the capacity, ms`,
-    of: ({ latencies }: TokenFigures) => latencies[name][percentile],
+    of: ({ latencies }: TokenFigures) => latencies?.[name][percentile],
     text: latency,
   })),
 )
@@ -137,24 +141,13 @@ export function tokenFiguresOf(measurement: Measurement, at: At, configuration: 
   if (!(capacityRps > 0)) return undefined
   const window = nearestWindow(measurement, capacityRps)
   if (window === undefined) return undefined
-  const { stream, point } = window
   const outputTokens = meanOf(measurement, 'outputTokens')
   const inputTokens = meanOf(measurement, 'inputTokens')
   if (outputTokens === undefined) return undefined
   const perMillion = (tokensEach: number) => (pricePerHour / (capacityRps * 3600 * tokensEach)) * 1e6
   const held = heldGpus(configuration)
   return {
-    windowRps: point.offeredRps,
-    latencies: Object.fromEntries(streamLatencyNames.map((name) => [name, percentilesOf(stream[name])])) as TokenFigures['latencies'],
-    ...(stream.classes && {
-      classes: Object.fromEntries(
-        Object.entries(stream.classes).map(([name, of]) => [
-          name,
-          { latencies: byMetric((metric) => percentilesOf(of[metric])), good: of.good },
-        ]),
-      ),
-    }),
-    goodputRps: point.goodputRps,
+    ...(window.point.offeredRps <= farAbove * capacityRps && windowFigures(window)),
     outputTokens,
     outputTokensPerSecond: capacityRps * outputTokens,
     ...(held > 0 && { outputTokensPerSecondPerGpu: (capacityRps * outputTokens) / held }),
@@ -165,6 +158,25 @@ export function tokenFiguresOf(measurement: Measurement, at: At, configuration: 
       pricePerMillionInputTokens: perMillion(inputTokens),
       pricePerMillionTokens: perMillion(inputTokens + outputTokens),
     }),
+  }
+}
+
+/** A window at so many times the capacity says nothing of how long answers take there: its own would be beyond the limits, and its goodput beyond the capacity. */
+const farAbove = 1.1
+
+function windowFigures({ point, stream }: StreamedWindow): WindowFigures {
+  return {
+    windowRps: point.offeredRps,
+    latencies: Object.fromEntries(streamLatencyNames.map((name) => [name, percentilesOf(stream[name])])) as WindowFigures['latencies'],
+    ...(stream.classes && {
+      classes: Object.fromEntries(
+        Object.entries(stream.classes).map(([name, of]) => [
+          name,
+          { latencies: byMetric((metric) => percentilesOf(of[metric])), good: of.good },
+        ]),
+      ),
+    }),
+    goodputRps: point.goodputRps,
   }
 }
 
@@ -182,14 +194,16 @@ function meanOf({ points }: Measurement, what: 'inputTokens' | 'outputTokens'): 
 
 const percentilesOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): StreamPercentiles => ({ p50Ms, p90Ms, p99Ms })
 
+interface StreamedWindow {
+  readonly point: LoadPoint
+  readonly stream: StreamSummary
+}
+
 /** A window this near to the nearest one is at the same rate. */
 const sameRate = 0.005
 
 /** Of the windows of open load at the rate nearest to the capacity, not above it where one is, that of the most requests. */
-function nearestWindow(
-  { points }: Measurement,
-  capacityRps: number,
-): { readonly point: LoadPoint; readonly stream: StreamSummary } | undefined {
+function nearestWindow({ points }: Measurement, capacityRps: number): StreamedWindow | undefined {
   const usable = points.flatMap((point) => {
     const { load, stream, cut, disturbed, generatorSaturated } = point
     const steady = load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut && !disturbed && !generatorSaturated
@@ -208,8 +222,13 @@ function nearestWindow(
 export const tokensInBrief = ({ outputTokensPerSecond, pricePerMillionOutputTokens }: TokenFigures): string =>
   `${significant(outputTokensPerSecond)} output tokens/s, ${money(pricePerMillionOutputTokens)} per million output tokens`
 
+/** 'at 8.3 req/s': of which rate the latencies are; undefined without any. */
+export const windowText = ({ windowRps }: TokenFigures): string | undefined =>
+  windowRps === undefined ? undefined : `at ${rate(windowRps)}`
+
 /** Latencies as rows of a table: name, then p50, p90, p99; of all requests, then of each class. */
 export const latencyRows = ({ latencies, classes = {} }: TokenFigures): string[][] => {
+  if (latencies === undefined) return []
   const row = (title: string, of: StreamPercentiles) => [title, ...percentiles.map((percentile) => latency(of[percentile]))]
   return [
     ...streamLatencyNames.map((name) => row(streamLatencies[name].title, latencies[name])),

@@ -53,12 +53,17 @@ const bindingNames = Object.keys(bindings) as [Binding, ...Binding[]]
 const streamPercentiles = z.object({ p50Ms: figure, p90Ms: figure, p99Ms: figure })
 const metrics = z.record(z.string(), figure)
 const tokens = z.object({
-  windowRps: z.number().meta({ description: 'rate of the window nearest to the capacity, which latencies and goodput are of' }),
-  latencies: z.object(
-    Object.fromEntries(
-      Object.entries(streamLatencies).map(([name, { what }]) => [name, streamPercentiles.meta({ description: what })]),
-    ) as Record<StreamLatency, typeof streamPercentiles>,
-  ),
+  windowRps: z.number().optional().meta({
+    description:
+      'rate of the window nearest to the capacity, which latencies and goodput are of; they are absent where all windows are far above it',
+  }),
+  latencies: z
+    .object(
+      Object.fromEntries(
+        Object.entries(streamLatencies).map(([name, { what }]) => [name, streamPercentiles.meta({ description: what })]),
+      ) as Record<StreamLatency, typeof streamPercentiles>,
+    )
+    .optional(),
   classes: z
     .record(
       z.string(),
@@ -73,7 +78,7 @@ const tokens = z.object({
     )
     .optional()
     .meta({ description: 'of requests of several classes, by name: answers to each in that window' }),
-  goodputRps: z.number().meta({ description: 'requests that kept the SLO in that window, per second' }),
+  goodputRps: z.number().optional().meta({ description: 'requests that kept the SLO in that window, per second' }),
   inputTokens: z.number().optional().meta({ description: 'mean of a request' }),
   outputTokens: z.number().meta({ description: 'mean of a request' }),
   outputTokensPerSecond: z.number().meta({ description: 'of one replica at its capacity' }),

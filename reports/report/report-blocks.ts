@@ -23,7 +23,7 @@ import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import { statuses } from '../recommendation/status.ts'
-import { latencyRows, rateRows, tokensInBrief } from '../recommendation/token-figures.ts'
+import { latencyRows, rateRows, tokensInBrief, windowText } from '../recommendation/token-figures.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
@@ -159,9 +159,10 @@ const hollowNote =
 function tokenBlocks({ best, nearest }: Recommendation): Block[] {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return []
+  const at = windowText(figures)
   return [
     heading(2, 'Tokens'),
-    ...table([`at ${rate(figures.windowRps)}`, 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3]),
+    ...(at === undefined ? [] : table([at, 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3])),
     ...list(rateRows(figures).map(([title, value]) => `${title}: ${value}`)),
     paragraph(
       'Latencies and goodput are of the window nearest to the capacity; tokens and prices are those of the mean request at the capacity. Prices of input, of output and of both each bear the whole cost: none adds to another.',

@@ -9,7 +9,7 @@ import { heldOf } from './held.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { fileMounts } from './pod.ts'
-import { claimTemplates, specGpus } from './pod-gpus.ts'
+import { claimTemplates, refuseClaim, specGpus } from './pod-gpus.ts'
 import { type PodParts, podNotes, podTemplate } from './pod-template.ts'
 import { unscaledNote } from './scaling.ts'
 import { wholeContainer } from './server-pod.ts'
@@ -31,49 +31,67 @@ const componentLabels = (serving: Pick<Serving, 'name'>, component: Pool | 'rout
   'app.kubernetes.io/component': component,
 })
 
-/** What one server of either pool holds. */
-function serverServing(serving: Serving): Serving {
+/** What one server of a pool holds. */
+function serverServing(serving: Serving, pool: Pool): Serving {
   const { evidence, deployed, figures, configuration, modelUri } = serving
-  const { pools: _, ...whole } = serving.resources
+  const { pools: of, ...whole } = serving.resources
   const servers = serversOf(serving.resources)
   const resources: Resources = {
     ...whole,
-    gpus: whole.gpus / servers,
+    gpus: of![`${pool}Gpus`],
     cpuCores: whole.cpuCores / servers,
     memoryMiB: whole.memoryMiB / servers,
   }
   return { ...serving, resources, held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri) }
 }
 
-/** `deployment.yaml` of a serving whose resources have pools. */
+/** `deployment.yaml` of a serving whose resources have pools. @throws SpecError where one claim of GPUs does not fit both */
 export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecFile[] {
-  const each = serverServing(serving)
-  const container = wholeContainer(each)
-  const gpu = specGpus(each.resources, each.gpuScheme, each.dra)
-  const storage = podStorage(storageOf(each))
-  const files = fileMounts(each, container.files)
+  const [prefill, decode] = pools.map((pool) => serverServing(serving, pool)) as [Serving, Serving]
+  const alike = prefill.resources.gpus === decode.resources.gpus
+  const container = wholeContainer(prefill)
+  const gpu = specGpus(prefill.resources, prefill.gpuScheme, prefill.dra)
+  if (!alike) refuseClaim(gpu, 'pools whose servers hold different numbers of GPUs take')
+  const storage = podStorage(storageOf(prefill))
+  const files = fileMounts(prefill, container.files)
   const parts = { storage, files, scaled: false, scheduled: false }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
-    ...claimTemplates(each, gpu),
-    ...pools.flatMap((pool) => poolObjects(each, pool, serving.replicas * serving.resources.pools![pool], container, parts)),
+    ...claimTemplates(prefill, gpu),
+    ...poolObjects(prefill, 'prefill', serving.replicas * serving.resources.pools!.prefill, parts),
+    ...poolObjects(decode, 'decode', serving.replicas * serving.resources.pools!.decode, parts),
     ...routerObjects(serving, container),
   ]
-  const notes = [...podNotes(serving, { container, storage }, gpu), ...poolNotes(serving), ...(scalerAsked ? [unscaledNote] : [])]
-  return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: sourcesOf(serving, each) }, objects, notes) }]
+  const notes = [
+    ...podNotes(serving, { container, storage }, gpu),
+    ...poolNotes(serving),
+    ...(alike ? [] : [unlikeNote]),
+    ...(scalerAsked ? [unscaledNote] : []),
+  ]
+  const held = alike
+    ? sourcesOf(prefill, 'each server')
+    : pools.flatMap((pool, i) => sourcesOf([prefill, decode][i]!, `each ${pool} server`))
+  return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: withHeld(serving, held) }, objects, notes) }]
 }
 
+const unlikeNote =
+  'prefill and decode servers hold different numbers of GPUs: SGLang warns that keys and values then move more slowly, which was not modelled'
+
+const sourcesOf = ({ held }: Serving, whose: string): Serving['sources'] =>
+  held.sources.map(({ value, from }) => ({ value: `${value} (${whose})`, from }))
+
 /** What is held is said of one server, not of all of them as if they were one. */
-const sourcesOf = ({ sources, held }: Serving, each: Serving): Serving['sources'] =>
+const withHeld = ({ sources, held }: Serving, own: Serving['sources']): Serving['sources'] =>
   sources.flatMap((source) => {
     const place = held.sources.indexOf(source)
     if (place < 0) return [source]
-    return place === 0 ? each.held.sources.map(({ value, from }) => ({ value: `${value} (each server)`, from })) : []
+    return place === 0 ? own : []
   })
 
 type Parts = Omit<PodParts, 'container' | 'several'>
 
-function poolObjects(each: Serving, pool: Pool, replicas: number, container: WholeContainer, parts: Parts): Manifest[] {
+function poolObjects(each: Serving, pool: Pool, replicas: number, parts: Parts): Manifest[] {
+  const container = wholeContainer(each)
   const labels = componentLabels(each, pool)
   const several = replicas > 1
   const template = podTemplate(

@@ -291,12 +291,14 @@ function sourcesOf(
           ? 'no demand was given: one'
           : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
-    {
-      value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
-      from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, options.placed ? 'the same' : 'twice as many')}`,
-    },
     ...(serving.scalable
-      ? [{ value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` }]
+      ? [
+          {
+            value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
+            from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, options.placed ? 'the same' : 'twice as many')}`,
+          },
+          { value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` },
+        ]
       : []),
     ...serving.held.sources,
     { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },

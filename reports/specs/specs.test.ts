@@ -68,6 +68,9 @@ describe('kubernetes', () => {
     const refuted = servingOf({ ...found, evidence: { ...evidence, status: 'refuted' } }, { headroom: 0.2 })
     expect(await kinds(refuted)).not.toContain('HorizontalPodAutoscaler')
     expect(textOf(await renderSpec('kubernetes', refuted), 'deployment.yaml')).toContain('Note: no autoscaler')
+    const scalingIn = async (of: Serving) => textOf(await renderSpec('kubernetes', of), 'deployment.yaml').match(/scaling \d+ to \d+/g)
+    expect(await scalingIn(refuted)).toBeNull()
+    expect(await scalingIn(serving())).toHaveLength(1)
   })
 
   test('scales no faster than replicas start, and gives them up slowly', async () => {

@@ -21,8 +21,18 @@ test.each([
   ['vgg16', 138.36e6],
   ['alexnet', 61.1e6],
   ['llama-3.1-8b', 8.03e9],
+  ['llama-3.1-405b', 405.85e9],
+  ['llama-2-70b', 68.98e9],
   ['llama-3.2-1b', 1.236e9],
   ['qwen2.5-14b', 14.77e9],
+  ['qwen2.5-72b', 72.7e9],
+  ['qwen3-4b', 4.02e9],
+  ['qwen3-235b-a22b', 235.1e9],
+  ['mixtral-8x22b', 140.6e9],
+  ['mistral-small-24b', 23.57e9],
+  ['phi-4', 14.66e9],
+  ['gemma-2-9b', 9.24e9],
+  ['gemma-2-27b', 27.23e9],
 ])('%s has %d parameters within 1 %', (name, published) => {
   expect(Math.abs(parameterCount(architectureOf(name)) / published - 1)).toBeLessThan(0.01)
 })
@@ -62,4 +72,5 @@ test('decoding reads weights and the cache, one token of products', () => {
 
 test('an unknown model tells which are close', () => {
   expect(() => architectureOf('bert-bas')).toThrow(/unknown model architecture 'bert-bas'; did you mean bert-base/)
+  expect(() => architectureOf('meta-llama/Llama-3.1-8B-Instruct')).toThrow(/did you mean llama-3\.1-8b/)
 })

@@ -102,14 +102,18 @@ export const architectures: readonly Architecture[] = [
   encoder('minilm', 6, 384, 12),
   decoder('llama-3.1-8b', [32, 4096, 32, 8, 14336, 128256], { maxSequenceLength: 131072 }),
   decoder('llama-3.1-70b', [80, 8192, 64, 8, 28672, 128256], { maxSequenceLength: 131072 }),
+  decoder('llama-3.1-405b', [126, 16384, 128, 8, 53248, 128256], { maxSequenceLength: 131072 }),
   decoder('llama-3.2-1b', [16, 2048, 32, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
   decoder('llama-3.2-3b', [28, 3072, 24, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
   decoder('llama-2-7b', [32, 4096, 32, 32, 11008, 32000], { maxSequenceLength: 4096 }),
+  decoder('llama-2-70b', [80, 8192, 64, 8, 28672, 32000], { maxSequenceLength: 4096 }),
   decoder('mistral-7b', [32, 4096, 32, 8, 14336, 32000]),
   decoder('qwen2.5-0.5b', [24, 896, 14, 2, 4864, 151936], { tiedEmbeddings: true }),
   decoder('qwen2.5-7b', [28, 3584, 28, 4, 18944, 152064]),
   decoder('qwen2.5-14b', [48, 5120, 40, 8, 13824, 152064]),
   decoder('qwen2.5-32b', [64, 5120, 40, 8, 27648, 152064]),
+  decoder('qwen2.5-72b', [80, 8192, 64, 8, 29568, 152064]),
+  decoder('qwen3-4b', [36, 2560, 32, 8, 9728, 151936], { headSize: 128, maxSequenceLength: 40960, tiedEmbeddings: true }),
   decoder('qwen3-8b', [36, 4096, 32, 8, 12288, 151936], { maxSequenceLength: 40960 }),
   decoder('qwen3-14b', [40, 5120, 40, 8, 17408, 151936], { maxSequenceLength: 40960 }),
   decoder('qwen3-32b', [64, 5120, 64, 8, 25600, 151936], { headSize: 128, maxSequenceLength: 40960 }),
@@ -118,7 +122,17 @@ export const architectures: readonly Architecture[] = [
     maxSequenceLength: 40960,
     experts: { count: 128, active: 8 },
   }),
+  decoder('qwen3-235b-a22b', [94, 4096, 64, 4, 1536, 151936], {
+    headSize: 128,
+    maxSequenceLength: 40960,
+    experts: { count: 128, active: 8 },
+  }),
   decoder('mixtral-8x7b', [32, 4096, 32, 8, 14336, 32000], { experts: { count: 8, active: 2 } }),
+  decoder('mixtral-8x22b', [56, 6144, 48, 8, 16384, 32768], { experts: { count: 8, active: 2 }, maxSequenceLength: 65536 }),
+  decoder('mistral-small-24b', [40, 5120, 32, 8, 32768, 131072], { headSize: 128 }),
+  decoder('phi-4', [40, 5120, 40, 10, 17920, 100352], { maxSequenceLength: 16384 }),
+  decoder('gemma-2-9b', [42, 3584, 16, 8, 14336, 256000], { headSize: 256, maxSequenceLength: 8192, tiedEmbeddings: true }),
+  decoder('gemma-2-27b', [46, 4608, 32, 16, 36864, 256000], { headSize: 128, maxSequenceLength: 8192, tiedEmbeddings: true }),
   ...convnets,
 ]
 
@@ -133,6 +147,7 @@ const aliases: Readonly<Record<string, string>> = {
   'resnet-50': 'resnet50',
   mobilenetv1: 'mobilenet',
   'llama-3-1-8b': 'llama-3.1-8b',
+  'llama-3.3-70b': 'llama-3.1-70b',
   'qwen2-5-14b': 'qwen2.5-14b',
 }
 
@@ -147,7 +162,8 @@ export function architectureOf(modelName: string, own: readonly Architecture[] =
   const found = all.find((a) => a.name === canonical || a.name === modelName)
   if (found) return found
   const names = [...all.map((a) => a.name), ...Object.keys(aliases)]
-  throw new DeviceModelError(`unknown model architecture '${modelName}'`, namesNear(modelName, names))
+  // Of a name on the Hub, without its owner.
+  throw new DeviceModelError(`unknown model architecture '${modelName}'`, namesNear(modelName.split('/').at(-1)!, names))
 }
 
 /** Weights in memory, count. Encoders: embeddings, layers with biases and norms, pooler. Decoders: no biases. */

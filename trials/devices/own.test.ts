@@ -70,10 +70,13 @@ test("a model's own config.json", () => {
   expect(parameterCount(mine)).toBe(parameterCount(architectureOf('bert')))
   const decoder = parseArchitecture(JSON.stringify({ ...base, model_type: 'llama', num_key_value_heads: 4 }), 'config.json', 'mine')
   expect(decoder).toMatchObject({ kind: 'decoder', kvHeads: 4, headSize: 64 })
+  const silent = { ...base, model_type: 'mistral', head_dim: null, num_local_experts: null, layer_types: null }
+  expect(parseArchitecture(JSON.stringify(silent), 'config.json', 'mine')).toMatchObject({ kind: 'decoder', kvHeads: 12, headSize: 64 })
 })
 
 test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token goes through must be said, and MLA is refused', () => {
-  const base = { hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 32000 }
+  const heads = { num_attention_heads: 32, num_key_value_heads: 8 }
+  const base = { hidden_size: 4096, num_hidden_layers: 32, ...heads, vocab_size: 32000, max_position_embeddings: 32768 }
   const read = (more: Record<string, unknown>) =>
     parseArchitecture(JSON.stringify({ ...base, model_type: 'mixtral', ...more }, null, 1), 'config.json', 'mine') as Decoder
   const mixtral = read({ intermediate_size: 14336, num_local_experts: 8, num_experts_per_tok: 2 })
@@ -85,6 +88,36 @@ test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token 
   expect(parameterCount(architectureOf('qwen3-30b-a3b')) / 1e9).toBeCloseTo(30.5, 1)
   expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(/num_experts_per_tok: expected how many of the 8 experts/)
   expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(/config\.json:\d+.*MLA/)
+  expect(() => read({ intermediate_size: 14336, compress_ratios: [0, 4] })).toThrow(/config\.json:\d+.*MLA/)
+})
+
+test('experts that every token goes through count, as DeepSeek and GLM name them', () => {
+  // GLM-4.5-Air as published, 106 billion: one of its 46 layers is dense, which is left out here.
+  const air = parseArchitecture(
+    JSON.stringify({
+      model_type: 'glm4_moe',
+      ...{ hidden_size: 4096, num_hidden_layers: 46, num_attention_heads: 96, num_key_value_heads: 8, head_dim: 128 },
+      ...{ vocab_size: 151552, max_position_embeddings: 131072, intermediate_size: 10944, moe_intermediate_size: 1408 },
+      ...{ n_routed_experts: 128, n_shared_experts: 1, num_experts_per_tok: 8 },
+    }),
+    'config.json',
+    'air',
+  ) as Decoder
+  expect(air.experts).toEqual({ count: 128, active: 8, sharedIntermediate: 1408 })
+  expect(parameterCount(air) / 106e9).toBeCloseTo(1, 1)
+})
+
+test('a model of texts and images is read by its language model; layers of other kinds than attention are refused', () => {
+  const text = { hidden_size: 5376, num_hidden_layers: 62, num_attention_heads: 32, num_key_value_heads: 16, head_dim: 128 }
+  const language = { ...text, model_type: 'gemma3_text', intermediate_size: 21504, vocab_size: 262208, max_position_embeddings: 131072 }
+  const gemma = { model_type: 'gemma3', text_config: language }
+  const read = (config: unknown) => parseArchitecture(JSON.stringify(config, null, 1), 'config.json', 'mine') as Decoder
+  expect(read(gemma)).toMatchObject({ kind: 'decoder', layers: 62, kvHeads: 16, headSize: 128 })
+  expect(() => read({ text_config: { ...language, vocab_size: undefined } })).toThrow(/config\.json:2: text_config\.vocab_size/)
+  expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(/max_position_embeddings: expected how many/)
+  const layers = { ...language, layer_types: ['sliding_attention', 'full_attention'] }
+  expect(read(layers).layers).toBe(62)
+  expect(() => read({ ...layers, layer_types: ['linear_attention', 'full_attention'] })).toThrow(/layer_types: layers of linear_attention/)
 })
 
 test('a missing dimension is named', () => {

@@ -83,6 +83,9 @@ const unknownProcessNm = 8
 export const thriftyWatts = ({ bandwidthGBs, peakTflops }: Pick<Gpu, 'bandwidthGBs' | 'peakTflops'>): number =>
   3.0 * bandwidthGBs ** 0.441 * peakTflops.fp32! ** 0.61
 
+/** What need not be there; many files have `null` for it. */
+const told = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z
   .object({
@@ -93,18 +96,21 @@ const architectureSchema = z
     num_attention_heads: whole,
     intermediate_size: whole,
     vocab_size: whole,
-    max_position_embeddings: whole.default(512),
-    num_key_value_heads: whole.optional(),
-    head_dim: whole.optional(),
-    embedding_size: whole.optional(),
-    tie_word_embeddings: z.boolean().optional(),
-    num_local_experts: whole.optional(),
-    num_experts: whole.optional(),
-    n_routed_experts: whole.optional(),
-    num_experts_per_tok: whole.optional(),
-    moe_intermediate_size: whole.optional(),
-    shared_expert_intermediate_size: whole.optional(),
-    kv_lora_rank: whole.optional(),
+    max_position_embeddings: told(whole),
+    num_key_value_heads: told(whole),
+    head_dim: told(whole),
+    embedding_size: told(whole),
+    tie_word_embeddings: told(z.boolean()),
+    num_local_experts: told(whole),
+    num_experts: told(whole),
+    n_routed_experts: told(whole),
+    num_experts_per_tok: told(whole),
+    moe_intermediate_size: told(whole),
+    shared_expert_intermediate_size: told(whole),
+    n_shared_experts: told(z.int('expected a whole number')),
+    kv_lora_rank: told(whole),
+    compress_ratios: told(z.array(z.number())),
+    layer_types: told(z.array(z.string())),
   })
   .superRefine((config, context) => {
     if (config.hidden_size % config.num_attention_heads !== 0 && config.head_dim === undefined)
@@ -114,6 +120,13 @@ const architectureSchema = z
         message: `is no multiple of num_attention_heads (${config.num_attention_heads}); give head_dim`,
         input: config.hidden_size,
       })
+    if (config.max_position_embeddings === undefined && generates(config))
+      context.addIssue({
+        code: 'custom',
+        path: ['max_position_embeddings'],
+        message: 'expected how many tokens it takes',
+        input: undefined,
+      })
     const experts = expertsOf(config)
     if (experts !== undefined && !(config.num_experts_per_tok! <= experts))
       context.addIssue({
@@ -122,20 +135,38 @@ const architectureSchema = z
         message: `expected how many of the ${experts} experts a token goes through`,
         input: config.num_experts_per_tok,
       })
-    if (config.kv_lora_rank !== undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['kv_lora_rank'],
-        message: 'attention over a compressed cache (MLA) is not modelled',
-        input: config.kv_lora_rank,
-      })
+    for (const path of ['kv_lora_rank', 'compress_ratios'] as const)
+      if (config[path] !== undefined)
+        context.addIssue({
+          code: 'custom',
+          path: [path],
+          message: 'attention over a compressed cache (MLA) is not modelled',
+          input: config[path],
+        })
+    const others = config.layer_types?.find((type) => !/^(full|sliding|chunked)_attention$/.test(type))
+    if (others !== undefined)
+      context.addIssue({ code: 'custom', path: ['layer_types'], message: `layers of ${others} are not modelled`, input: others })
   })
+/** A model of texts and images names that which generates so. */
+const nestedSchema = z.looseObject({ text_config: z.looseObject({}).optional() })
 
 /** Mixtral's names, Qwen's and OLMoE's, DeepSeek's and GLM's. */
 const expertsOf = (config: z.output<typeof architectureSchema>): number | undefined =>
   config.num_local_experts ?? config.num_experts ?? config.n_routed_experts
 
+/** What every token goes through beside its experts: Qwen's names, DeepSeek's and GLM's. */
+function sharedOf(config: z.output<typeof architectureSchema>): { readonly sharedIntermediate?: number } {
+  const width = config.shared_expert_intermediate_size ?? (config.n_shared_experts ?? 0) * (config.moe_intermediate_size ?? 0)
+  return width > 0 ? { sharedIntermediate: width } : {}
+}
+
 const encoderTypes = ['bert', 'roberta', 'distilbert', 'albert', 'electra', 'camembert', 'xlm-roberta', 'mpnet', 'deberta']
+
+/** By `model_type`, else by whether `architectures` names a CausalLM. */
+const generates = (config: Pick<z.output<typeof architectureSchema>, 'model_type' | 'architectures' | 'num_key_value_heads'>): boolean =>
+  config.model_type === undefined
+    ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) || config.num_key_value_heads !== undefined
+    : !encoderTypes.includes(config.model_type)
 
 /**
  * The architecture of a file: an ONNX graph, or a transformer's dimensions.
@@ -146,11 +177,14 @@ export const architectureFile = (path: string, shown: string, name: string): Arc
   isOnnxFile(path) ? readGraphArchitecture(path) : parseArchitecture(readText(path, 'document'), shown, name)
 
 /**
- * Reads a transformer's dimensions. Whether it encodes or generates: `model_type`, else whether `architectures` names a CausalLM.
+ * Reads a transformer's dimensions, of one that takes images too those of its language model.
  * @throws YamlFileError naming every missing or wrong dimension with its line
  */
 export function parseArchitecture(text: string, fileName: string, name: string): Architecture {
-  const config = parseYaml(text, fileName, architectureSchema)
+  const nested = parseYaml(text, fileName, nestedSchema).text_config !== undefined
+  const config = nested
+    ? parseYaml(text, fileName, z.object({ text_config: architectureSchema })).text_config
+    : parseYaml(text, fileName, architectureSchema)
   const common = {
     name,
     layers: config.num_hidden_layers,
@@ -158,13 +192,10 @@ export function parseArchitecture(text: string, fileName: string, name: string):
     heads: config.num_attention_heads,
     intermediate: config.intermediate_size,
     vocabulary: config.vocab_size,
-    maxSequenceLength: config.max_position_embeddings,
+    maxSequenceLength: config.max_position_embeddings ?? 512,
   }
-  const generates =
-    config.model_type === undefined
-      ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) || config.num_key_value_heads !== undefined
-      : !encoderTypes.includes(config.model_type)
-  if (!generates) return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
+  if (!generates(config))
+    return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
   const experts = expertsOf(config)
   return {
     kind: 'decoder',
@@ -174,7 +205,7 @@ export function parseArchitecture(text: string, fileName: string, name: string):
       experts: {
         count: experts,
         active: config.num_experts_per_tok!,
-        ...(config.shared_expert_intermediate_size && { sharedIntermediate: config.shared_expert_intermediate_size }),
+        ...sharedOf(config),
       },
     }),
     kvHeads: config.num_key_value_heads ?? config.num_attention_heads,

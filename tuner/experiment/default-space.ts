@@ -5,6 +5,7 @@ import type { Condition, Configuration, Parameter, SearchSpace } from '../../sea
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import type { LanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
@@ -14,7 +15,7 @@ import type { Backend } from './names.ts'
 import { knownParameter, knownParameters, toParameter } from './parameters.ts'
 import { poolConditions } from './pool-settings.ts'
 import { powersOfTwo } from './shorthand.ts'
-import { splitConditions, usualSplits } from './tensor-parallel.ts'
+import { type SplitParameter, splitConditions, splitParameters, usualSplits } from './tensor-parallel.ts'
 import type { Path } from './yaml-file.ts'
 
 /** What a default space depends on. */
@@ -29,7 +30,7 @@ interface SpaceSetting {
   /** A language model that llama.cpp runs here: it computes on the cores, and each sequence has its part of the memory from the start. */
   readonly gguf?: boolean
   /** Of a named server of language models that is modelled: GPUs of a replica are tuned, as far as this one is split. */
-  readonly split?: Decoder
+  readonly split?: { readonly architecture: Decoder; readonly server: LanguageServer }
   readonly cpuCores: number
   /** Catalogue names to choose from: those in the machine, or those worth emulating. */
   readonly gpus: readonly string[]
@@ -53,7 +54,7 @@ function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
     }
   if (setting.languageModel) {
     const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }
-    const splits = setting.split && { gpus: { values: usualSplits(setting.split) } }
+    const splits = setting.split && { gpus: { values: usualSplits(setting.split.architecture) } }
     const cores = setting.predictor === 'builtin' || setting.backend !== 'local' ? 1 : setting.cpuCores
     return {
       cpuCores: { values: [cores] },
@@ -149,8 +150,8 @@ export function buildSpace(
     setting.stored || Object.hasOwn(user, 'migProfile')
       ? []
       : pairings(offers ?? [], namesOf(parameters, 'gpu'), namesOf(parameters, 'migProfile'))
-  const split = setting.stored || setting.split === undefined ? [] : splitsOf(setting.split, parameters, ownGpus)
-  const pooled = setting.stored ? [] : poolConditions(parameters)
+  const split = setting.stored || setting.split === undefined ? [] : splitsOf(setting.split.architecture, parameters, ownGpus)
+  const pooled = setting.stored ? [] : poolConditions(parameters, setting.split?.server)
   const constraints = [...own, ...paired, ...split, ...pooled].flatMap((text, i) =>
     refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
@@ -280,13 +281,14 @@ const namesOf = (parameters: readonly Parameter[], name: string): readonly strin
 
 /** Of GPUs and their number, where both are choices; what decides over memory beside them may be held, and is not tuned. */
 function splitsOf(architecture: Decoder, parameters: readonly Parameter[], ownGpus: readonly Gpu[]): string[] {
-  const splits = parameters.find(({ name }) => name === 'gpus')
-  const numbers = splits === undefined ? undefined : parameterValues(splits)?.filter((value) => typeof value === 'number')
-  if (numbers === undefined) return []
+  const splitsBy = (name: SplitParameter) => {
+    const splits = parameters.find((parameter) => parameter.name === name)
+    return splits === undefined ? undefined : parameterValues(splits)?.filter((value) => typeof value === 'number')
+  }
   const beside = parameters.filter(({ name }) => memoryNames.has(name)).map((one) => [one.name, parameterValues(one) ?? []] as const)
   const gpus = beside.some(([, values]) => values.length !== 1) ? [] : namesOf(parameters, 'gpu').filter((name) => name !== 'none')
   const held = Object.fromEntries(beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])))
-  return splitConditions(architecture, { gpus, splits: numbers, held }, ownGpus)
+  return splitParameters.flatMap((name) => splitConditions(architecture, { name, gpus, splits: splitsBy(name) ?? [], held }, ownGpus))
 }
 
 const memoryNames: ReadonlySet<string> = new Set([
@@ -299,8 +301,9 @@ const memoryNames: ReadonlySet<string> = new Set([
   'migProfile',
 ])
 
-/** What the user says, else for what divides a GPU that there is one, beside the default's own condition. */
+/** What the user says, else for what divides a GPU that there is one, for decode servers that there are some, beside the default's own condition. */
 function conditionOf(name: string, entry: ParameterEntry, said: boolean, before: readonly Parameter[]): string | undefined {
+  if (!said && name === 'decodeGpus' && before.some((parameter) => parameter.name === 'decodeReplicas')) return 'decodeReplicas > 0'
   if (said || !dividing.has(name)) return entry.when
   const both = [sharesNothing(before), entry.when].filter((condition) => condition !== undefined)
   return both.length === 0 ? undefined : both.join(' and ')

@@ -7,6 +7,7 @@ import { DeviceModelError, namesNear } from '../../trials/devices/device-model-e
 import { findMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
+import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
@@ -83,12 +84,12 @@ function reportUnpriced(report: Report, at: Path, name: string, names: readonly 
 function largest({ parameters }: SearchSpace): Configuration {
   const most = Object.fromEntries(
     parameters.flatMap((p) =>
-      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters].includes(p.name)
+      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
         ? []
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
   )
-  const { prefillReplicas = 0, decodeReplicas = 0, ...others } = most
+  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = most
   return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
 }
 
@@ -158,7 +159,8 @@ export function checkArchitecture(
   if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
     report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
   // A server of one's own that is told the name in the body may have it of any form: meta-llama/Llama-3.1-8B, llama3:8b.
-  const inUrl = predictor.kind === 'builtin' || protocolTable[predictor.protocol].metadata
+  const onHub = model.path === undefined && hubName(model.name) !== undefined
+  const inUrl = (predictor.kind === 'builtin' && !onHub) || (predictor.kind !== 'builtin' && protocolTable[predictor.protocol].metadata)
   if (inUrl && !/^[^/:\s]+$/.test(model.name))
     report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
   if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
@@ -176,7 +178,18 @@ export function checkArchitecture(
     if (!(error instanceof DeviceModelError)) throw error
     const unread = isOnnxFile(model.path) ? whyNotCounted(model.path) : undefined
     if (unread) report(['model', 'path'], unread.message, 'or name the architecture nearest to it: architecture: bert-base')
-    else report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${nearest}`)
+    else if (onHub)
+      report(
+        ['model'],
+        `'${model.name}' is a name on the Hub: what the built-in predictor models goes by its architecture`,
+        `${error.hint ?? ''} Others by their config.json: --model FOLDER/config.json. tune spec --model-uri ${model.name} deploys its weights`,
+      )
+    else
+      report(
+        ['model'],
+        `unknown model '${model.architecture}'`,
+        `${error.hint ?? ''}${nearest || '; any other transformer by its config.json: --model FOLDER/config.json'}`,
+      )
   }
 }
 
@@ -200,6 +213,7 @@ const languageParameters: ReadonlySet<string> = new Set([
   'speculativeMethod',
   'speculativeModel',
   ...poolParameters,
+  'decodeGpus',
 ])
 const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
 

@@ -322,44 +322,6 @@ describe('everything wrong with a file at once, each with its place', () => {
   })
 })
 
-describe('models', () => {
-  test('a path of one', () => {
-    mkdirSync(path('models/mine'), { recursive: true })
-    const experiment = loadFile('model: {path: models/mine, version: 3}\nslo: 50ms\ndevices: cpu')
-    expect(experiment.model).toEqual({ name: 'mine', architecture: 'mine', path: path('models/mine'), version: '3' })
-    expect(experiment.predictor).toMatchObject({
-      model: 'mine',
-      env: { MODEL_PATH: path('models/mine'), MODEL_VERSION_POLICY: 'specific:3' },
-    })
-    expect(loadFile('model: {path: models/mine, architecture: bert-base}\nslo: 50ms').predictor).toMatchObject({
-      model: 'bert-base',
-      engine: 'emulated',
-    })
-    expect(problemLines(() => loadFile('model: {path: models/mine}\nslo: 50ms'))).toEqual(["e.yaml:1:8 unknown model 'mine'"])
-    expect(problemLines(() => loadFile('model: models/yours\nslo: 50ms\ndevices: cpu'))).toEqual([
-      `e.yaml:1:8 model: no file or folder ${path('models/yours')}`,
-    ])
-  })
-  test.each(['meta-llama/Llama-3.1-8B-Instruct', 'llama3:8b'])(
-    'a server of one’s own that is told the name in the body may have it as its hub does: %s',
-    (name) => {
-      const own = (protocol: string) => `model: ${name}\nslo: 1s\npredictor: {url: 'http://127.0.0.1:8000', protocol: ${protocol}}`
-      expect(loadFile(own('openai')).model).toMatchObject({ name, path: undefined })
-      expect(problemLines(() => loadFile(own('oip-v2')))).toHaveLength(1)
-    },
-  )
-  test.each([
-    ['berd', "unknown model 'berd'"],
-    ['a b', "'a b' cannot be a name in a URL"],
-  ])('%s is none', (model, what) => expect(problemLines(() => load({ ...bert, model }))[0]).toContain(what))
-  test('what only emulation knows is not run for real', () => {
-    expect(load({ ...bert, model: 'llama-3.1-8b' }).devicesUsed).toBe('emulated')
-    expect(problemLines(() => load({ ...bert, model: 'llama-3.1-8b', devices: 'cpu' }))).toEqual([
-      "--model the built-in predictor cannot run 'llama-3.1-8b' for real",
-    ])
-  })
-})
-
 describe('traces', () => {
   test('one arrival a line', () => {
     write('trace.csv', 'at_ms,what\n0,x\n1.5,y\n\n9,z\n')

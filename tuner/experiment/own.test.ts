@@ -58,7 +58,7 @@ describe("the user's own GPUs and dimensions", () => {
   })
 
   test('by flags; a name of its own; a language model', () => {
-    files({ config: { ...dimensions, model_type: 'llama', num_key_value_heads: 2 } })
+    files({ config: { ...dimensions, model_type: 'llama', num_key_value_heads: 2, max_position_embeddings: 4096 } })
     const flags = { model: 'mine/config.json', slo: '500ms', gpuCatalogue: 'my-gpus.yaml', prices: 'prices.yaml' }
     expect(load(flags)).toMatchObject({ model: { name: 'mine' }, predictor: { protocol: 'openai' } })
     expect(loadFile(own.replace('mine/config.json', '{ name: ours, architecture: mine/config.json }')).model.name).toBe('ours')

@@ -78,6 +78,15 @@ export const knownParameters: readonly KnownParameter[] = [
     max: 1000,
   },
   {
+    name: 'decodeGpus',
+    what: 'GPUs of a server that makes answers alone, where they are not as many as a prefill server has (gpus)',
+    category: 'resource',
+    scale: 'log',
+    whole: true,
+    min: 1,
+    max: 10_000,
+  },
+  {
     name: 'batchSize',
     what: 'largest batch',
     category: 'server',

@@ -14,6 +14,21 @@ test('are tuned where they are asked for, one kind of servers never without the 
   expect([serves(0, 0), serves(2, 1), serves(2, 0), serves(0, 1)]).toEqual([true, true, false, false])
 })
 
+test('decode servers have GPUs of their own where they are asked for: as many as hold the weights, and as can take over', () => {
+  const seventy = (server: string) =>
+    load({ ...asked, server, model: 'llama-3.1-70b', gpus: 'H100', param: [...asked.param, 'gpus=2,4', 'decodeGpus=1,2,3,4,8'] }).space
+  const serves = (server: string, gpus: number, decodeGpus: number, decodeReplicas = 1) =>
+    seventy(server).constraints.every(({ holds }) =>
+      holds({ gpu: 'H100', gpus, prefillReplicas: decodeReplicas, decodeReplicas, decodeGpus }),
+    )
+  // One H100 holds no 70B, three do not divide it, and vLLM 0.11 has no decode servers of fewer GPUs.
+  for (const server of ['vllm', 'sglang'])
+    expect([1, 2, 3, 4, 8].map((decodeGpus) => serves(server, 4, decodeGpus))).toEqual([false, server === 'sglang', false, true, true])
+  // One server for both has none of them.
+  expect(serves('vllm', 2, 1, 0)).toBe(true)
+  expect(seventy('vllm').parameters.find(({ name }) => name === 'decodeGpus')!.when!.text).toBe('decodeReplicas > 0')
+})
+
 test('what is said of the way between them is kept, and told', () => {
   const experiment = loadFile(
     [
@@ -55,6 +70,7 @@ test.each<[string, Record<string, unknown>, RegExp]>([
     { model: 'bert', slo: '50ms', backend: 'simulated', param: asked.param },
     /prefillReplicas means nothing for bert-base/,
   ],
+  ['GPUs of decode servers without any', { ...modelled, param: ['decodeGpus=1,2'] }, /decodeGpus: no configuration has decode servers/],
   ['fewer than none', { ...modelled, param: ['prefillReplicas=-1,1', 'decodeReplicas=1'] }, /prefillReplicas: -1 is below 0/],
 ])('%s are refused', (_, flags, message) => {
   expect(

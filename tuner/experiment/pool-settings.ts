@@ -1,12 +1,14 @@
 /** Pools of prefill and decode servers in a space: what goes together, where they can be had, and what is assumed of them. */
 import { parameterValues } from '../../search/space.ts'
 import type { Parameter, SearchSpace } from '../../search/types.ts'
-import { assumedTransfers, gpusOfMachine, pooledEngines } from '../../trials/launchers/simulated/llm-pools.ts'
+import type { LanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { assumedTransfers, gpusOfMachine, pooledEngines, splitCondition } from '../../trials/launchers/simulated/llm-pools.ts'
 import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
 import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
 import { poolParameters } from '../../trials/resources.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
+import { splitParameters } from './tensor-parallel.ts'
 
 const isOfPools = ({ name }: Parameter): boolean => (poolParameters as readonly string[]).includes(name)
 
@@ -17,11 +19,15 @@ const mostOf = (parameter: Parameter): number =>
 /** Whether any configuration has pools. */
 const hasPools = ({ parameters }: SearchSpace): boolean => parameters.some((parameter) => isOfPools(parameter) && mostOf(parameter) > 0)
 
-/** Leaves out servers of one kind without the other. */
-export const poolConditions = (parameters: readonly Parameter[]): string[] =>
-  parameters.filter(isOfPools).length < poolParameters.length
-    ? []
-    : ['(prefillReplicas == 0 and decodeReplicas == 0) or (prefillReplicas > 0 and decodeReplicas > 0)']
+/** Leaves out servers of one kind without the other, and where both are choices, GPUs of theirs that cannot hand over to each other. @param server that is modelled */
+export function poolConditions(parameters: readonly Parameter[], server: LanguageServer = llmDefaults.engine): string[] {
+  if (parameters.filter(isOfPools).length < poolParameters.length) return []
+  const split = splitParameters.every((name) => parameters.some((parameter) => parameter.name === name))
+  return [
+    '(prefillReplicas == 0 and decodeReplicas == 0) or (prefillReplicas > 0 and decodeReplicas > 0)',
+    ...(split ? [splitCondition(server)] : []),
+  ]
+}
 
 const example = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
 
@@ -29,6 +35,13 @@ const example = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
 export function checkPools({ entries, report }: Context, predictor: PredictorTemplate, space: SearchSpace): void {
   const named = space.parameters.filter(isOfPools)
   if (!hasPools(space)) {
+    const decodeGpus = space.parameters.find(({ name }) => name === 'decodeGpus')
+    if (decodeGpus !== undefined)
+      report(
+        [Object.hasOwn(entries.pin ?? {}, 'decodeGpus') ? 'pin' : 'space', 'decodeGpus'],
+        'decodeGpus: no configuration has decode servers',
+        `tune them: ${example}`,
+      )
     if (predictor.kind === 'builtin' && predictor.kvTransfer !== undefined)
       report(['predictor', 'kvTransfer'], 'kvTransfer: no configuration has pools of prefill and decode servers', `tune them: ${example}`)
     return

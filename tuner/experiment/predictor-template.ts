@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
-import { architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
+import { type Architecture, architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
@@ -44,7 +44,9 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
     const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
-    const asked = builtinProtocol(report, protocol, model, own, built === 'gguf')
+    // A model that is not known is said elsewhere: who names a server of language models has one.
+    const unknown = server !== undefined && isLanguageServer(server) && knownArchitecture(model.architecture, own) === undefined
+    const asked = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
       report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
@@ -221,15 +223,15 @@ function servedFolder(server: ServerKind, { path, name }: ModelSpec, report: Con
   return path ?? ''
 }
 
-/** A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. */
+/** A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. @param generates one that the architecture's name does not tell */
 function builtinProtocol(
   report: Context['report'],
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
   model: ModelSpec,
   own: OwnDevices,
-  gguf: boolean,
+  generates: boolean,
 ): BuiltinProtocol {
-  const names: readonly BuiltinProtocol[] = gguf || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
+  const names: readonly BuiltinProtocol[] = generates || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
   const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
     report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${names.join(', ')}`)
@@ -238,9 +240,13 @@ function builtinProtocol(
 
 /** Undefined also for an architecture that is not known: that is said elsewhere. */
 export function languageModelOf(name: string, own: OwnDevices): Decoder | undefined {
+  const architecture = knownArchitecture(name, own)
+  return architecture?.kind === 'decoder' ? architecture : undefined
+}
+
+function knownArchitecture(name: string, own: OwnDevices): Architecture | undefined {
   try {
-    const architecture = architectureOf(name, own.architectures)
-    return architecture.kind === 'decoder' ? architecture : undefined
+    return architectureOf(name, own.architectures)
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined
     throw error

@@ -197,7 +197,8 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
 /** The model of a named server that is modelled; undefined for one that is not known, which is said elsewhere. */
 function splitOf(predictor: PredictorTemplate, own: OwnDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
-  return languageModelOf(predictor.model, own)
+  const architecture = languageModelOf(predictor.model, own)
+  return architecture && { architecture, server: predictor.standsFor }
 }
 
 /** This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file knows are reported, unless the user chooses among others. */

@@ -12,12 +12,12 @@ test('heads and the feed-forward part divide evenly', () => {
   expect(usualSplits(decoder('llama-3.1-8b'))).toEqual([1, 2, 4, 8])
   expect(usualSplits(decoder('qwen2.5-7b'))).toEqual([1, 2, 4])
   expect(usualSplits(decoder('qwen2.5-0.5b'))).toEqual([1, 2])
-  expect(splitConditions(decoder('llama-3.1-8b'), { gpus: [], splits: [1, 3], held: {} }, [])).toEqual(['gpus != 3'])
+  expect(splitConditions(decoder('llama-3.1-8b'), { name: 'gpus', gpus: [], splits: [1, 3], held: {} }, [])).toEqual(['gpus != 3'])
 })
 
 test('GPUs that do not hold the weights are left out, as far as the precision of what is held tells', () => {
   const seventy = (held: Record<string, string>) =>
-    splitConditions(decoder('llama-3.1-70b'), { gpus: ['L4', 'H100'], splits: [1, 2, 8], held }, [])
+    splitConditions(decoder('llama-3.1-70b'), { name: 'gpus', gpus: ['L4', 'H100'], splits: [1, 2, 8], held }, [])
   expect(seventy({})).toEqual(["not (gpu == 'L4' and gpus == 1)", "not (gpu == 'L4' and gpus == 2)", "not (gpu == 'H100' and gpus == 1)"])
   expect(seventy({ quantization: 'awq' })).toEqual(["not (gpu == 'L4' and gpus == 1)"])
 })

@@ -11,21 +11,30 @@ const splitsOver = ({ heads, intermediate }: Decoder, gpus: number): boolean => 
 /** Tuned where the user names no other values. */
 export const usualSplits = (architecture: Decoder): number[] => [1, 2, 4, 8].filter((gpus) => splitsOver(architecture, gpus))
 
-/**
- * Conditions that leave out what cannot start: splits that the shape forbids, GPUs that hold neither the weights nor one sequence.
- * @param held values that every configuration has, e.g. `quantization`
- */
-export function splitConditions(
-  architecture: Decoder,
-  { gpus, splits, held }: { readonly gpus: readonly string[]; readonly splits: readonly number[]; readonly held: Configuration },
-  ownGpus: readonly Gpu[],
-): string[] {
-  const uneven = splits.filter((split) => !splitsOver(architecture, split)).map((split) => `gpus != ${split}`)
+/** Parameters that say over how many GPUs a server is split. */
+export const splitParameters = ['gpus', 'decodeGpus'] as const
+export type SplitParameter = (typeof splitParameters)[number]
+
+interface Splits {
+  readonly name: SplitParameter
+  /** Models to choose from. */
+  readonly gpus: readonly string[]
+  /** Values of the parameter. */
+  readonly splits: readonly number[]
+  /** Values that every configuration has, e.g. `quantization`. */
+  readonly held: Configuration
+}
+
+/** Conditions that leave out what cannot start: splits that the shape forbids, GPUs that hold neither the weights nor one sequence. */
+export function splitConditions(architecture: Decoder, { name, gpus, splits, held }: Splits, ownGpus: readonly Gpu[]): string[] {
+  // Without decode servers it has a value that says nothing.
+  const unless = name === 'decodeGpus' ? 'decodeReplicas == 0 or ' : ''
+  const uneven = splits.filter((split) => !splitsOver(architecture, split)).map((split) => `${unless}${name} != ${split}`)
   const even = splits.filter((split) => splitsOver(architecture, split))
   const full = gpus.flatMap((gpu) =>
     even
       .filter((split) => !fits(architecture, { ...held, gpu, gpus: split }, ownGpus))
-      .map((split) => `not (gpu == '${gpu}' and gpus == ${split})`),
+      .map((split) => `${unless}not (gpu == '${gpu}' and ${name} == ${split})`),
   )
   return [...uneven, ...full]
 }

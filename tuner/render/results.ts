@@ -2,7 +2,7 @@
 
 import { money, rate, significant, sloFigure, sloValue, writing } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
-import { latencyRows, rateRows } from '../../reports/recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../../reports/recommendation/words.ts'
 import { costText } from '../../search/objective.ts'
@@ -96,13 +96,13 @@ const tokenCells = ({ tokens }: Candidate): string[] =>
 /** What the streamed answers of the best say. */
 function tokenLines(best: Candidate | undefined, columns: number): string[] {
   if (!best?.tokens) return []
+  const at = windowText(best.tokens)
   const rates = rateRows(best.tokens).map(([title, value]) => `${title} ${value}`)
   return [
     '',
-    ...table([
-      [`Tokens at ${rate(best.tokens.windowRps)}`, 'p50', 'p90', 'p99'],
-      ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
-    ]),
+    ...(at === undefined
+      ? []
+      : table([[`Tokens ${at}`, 'p50', 'p90', 'p99'], ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest])])),
     ...wrap(`  ${rates.join('; ')}`, columns, '  '),
   ]
 }

@@ -79,6 +79,10 @@ function quantizationOf(knobs: Knobs): string | undefined {
   return quantization === undefined || quantization === 'none' ? undefined : String(quantization)
 }
 
+/** vLLM's name of the cache's type in the words of a server that has others. */
+const cacheWord = <T extends string | undefined>(words: Readonly<Record<string, string>>, cache: T) =>
+  cache === undefined ? cache : (words[cache] ?? cache)
+
 const given = (flags: readonly (readonly [string, number | string | undefined])[]): Flags =>
   flags.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
 
@@ -124,7 +128,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['tp-size', gpus],
         ['quantization', quantizationOf(knobs)],
         ['dtype', dtype],
-        ['kv-cache-dtype', cache],
+        ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3' }, cache)],
         ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
       ])
     },
@@ -146,7 +150,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['num-shard', gpus],
         // Its dtype is one of two, and not to be said beside a quantisation.
         quantization === undefined ? ['dtype', dtype === 'float32' || dtype === 'auto' ? undefined : dtype] : ['quantize', quantization],
-        ['kv-cache-dtype', cache],
+        ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3fn', fp8_e4m3: 'fp8_e4m3fn' }, cache)],
         ...(told(draftFlags.tgi, draftsOf(knobs)) ?? []),
       ])
     },
@@ -182,7 +186,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
           ...(dtype !== undefined && { dtype }),
           ...(cache !== undefined && {
             kv_cache_config: {
-              dtype: cache === 'fp8_e4m3' ? 'fp8' : cache,
+              dtype: cacheWord({ fp8_e4m3: 'fp8' }, cache),
               // In some versions a group of the file takes the place of all that flags say of it.
               ...(memory !== undefined && { free_gpu_memory_fraction: memory }),
             },

@@ -113,11 +113,11 @@ describe('servers of language models get what was tuned in words of their own', 
     ))
   test('SGLang 0.5', () =>
     expect(started('sglang')).toBe(
-      'python3 -m sglang.launch_server --model-path=org/half --host=127.0.0.1 --port=8501 --served-model-name=half --enable-metrics --max-running-requests=64 --chunked-prefill-size=2048 --tp-size=2 --kv-cache-dtype=fp8',
+      'python3 -m sglang.launch_server --model-path=org/half --host=127.0.0.1 --port=8501 --served-model-name=half --enable-metrics --max-running-requests=64 --chunked-prefill-size=2048 --tp-size=2 --kv-cache-dtype=fp8_e4m3',
     ))
   test('TGI 3.3', () =>
     expect(started('tgi')).toBe(
-      'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8',
+      'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8_e4m3fn',
     ))
   test('TensorRT-LLM 1.2: what has no flag stands in its file of options', () => {
     const { argv, env: environment, files } = filledOf('tensorrt-llm', { ...tuned, gpuMemoryUtilization: 0.85, precision: 'bf16' })
@@ -137,6 +137,15 @@ describe('servers of language models get what was tuned in words of their own', 
       ],
     ])
   })
+  test.each<[LanguageServer, string, string]>([
+    ['vllm', 'fp8_e4m3', 'fp8_e4m3'],
+    ['sglang', 'fp8_e4m3', 'fp8_e4m3'],
+    ['sglang', 'fp8_e5m2', 'fp8_e5m2'],
+    ['tgi', 'fp8_e4m3', 'fp8_e4m3fn'],
+    ['tgi', 'fp8_e5m2', 'fp8_e5m2'],
+  ])('%s: a cache in %s is %s there', (kind, kvCacheDtype, word) =>
+    expect(filledOf(kind, { kvCacheDtype }).argv).toContain(`--kv-cache-dtype=${word}`),
+  )
   test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
     expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual(['kvCacheDtype', 'maxSeqLen'])
   })

@@ -11,7 +11,8 @@ import type { Slo } from '../../../profiler/types.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
-import { decodeServer, type LlmPools, type ModelledLlm } from './llm-pools.ts'
+import type { LlmPools, ModelledLlm } from './llm-pools.ts'
+import { foundTokens } from './seen-beginnings.ts'
 
 /** What the load comes to: lengths in tokens. */
 export interface LlmLoad {
@@ -36,8 +37,6 @@ interface Lengths {
   readonly outputs: Float64Array
 }
 
-const blockTokens = 16
-
 /** @param caches whether beginnings that were seen are not computed again */
 export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
   const found = caches ? foundTokens(requests) : []
@@ -57,23 +56,6 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   const meanReserved = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
   return { meanPrompt, meanOutput, meanHeld, meanReserved, promptCv2: variance / meanPrompt ** 2, prompts, outputs, classes }
-}
-
-/**
- * Tokens that each request finds in a cache of beginnings when all are sent over and over: of blocks that one had before it, at most half of all requests ago. So what a
- * conversation said is found by its next turn, and not when it begins anew.
- */
-function foundTokens(requests: readonly LlmRequest[]): number[] {
-  const lastUse = new Map<number, number>()
-  const longAgo = Math.max(1, requests.length / 2)
-  const play = (from: number) =>
-    requests.map(({ prefix }, i) => {
-      const unknown = prefix.findIndex((hash) => !(from + i - (lastUse.get(hash) ?? Number.NEGATIVE_INFINITY) <= longAgo))
-      for (const hash of prefix) lastUse.set(hash, from + i)
-      return blockTokens * (unknown < 0 ? prefix.length : unknown)
-    })
-  play(0)
-  return play(requests.length)
 }
 
 const at = (ascending: Float64Array, q: number): number => ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!
@@ -197,7 +179,7 @@ function prefillMs(
 
 /** As `llmLatencies`, of pools. */
 function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q: number, of: Lengths): Latencies | undefined {
-  const { load, server } = model
+  const { load } = model
   const decode = answering(model, pools, rateRps)
   const longest = at(of.prompts, q)
   const computed = prefillMs(model, pools.prefill, rateRps, longest, q)
@@ -210,14 +192,14 @@ function pooledLatencies(model: LlmQueueing, pools: LlmPools, rateRps: number, q
   if (busiest >= 1) return undefined
   const moves = pools.transferMs(longest) + queued(movedMs, busiest, load.promptCv2, q) + pools.transfer.latencyMs
   // Fetched, the answer begins at its server as any request, with a step for the first token after what is left of another.
-  const begins = pools.handOver === 'pushed' ? 0 : server.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
+  const begins = pools.handOver === 'pushed' ? 0 : pools.decoder.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
   const ttft = computed + moves + begins + admission(decode, load.meanOutput, q)
   return { ttft, tpot, e2e: ttft + Math.max(0, at(of.outputs, q) - 1) * tokenMs }
 }
 
 /** The steady state of one of the servers that make answers alone. */
-const answering = ({ server, load }: LlmQueueing, { decode }: LlmPools, rateRps: number) =>
-  steady({ server: decodeServer(server), load: { ...load, meanPrompt: 0 } }, rateRps / decode)
+const answering = ({ load }: LlmQueueing, { decode, decoder }: LlmPools, rateRps: number) =>
+  steady({ server: decoder, load: { ...load, meanPrompt: 0 } }, rateRps / decode)
 
 /** One after the other: Pollaczek-Khinchine's mean, of arrivals that are no Poisson process Kingman's (1961), and an exponential tail. */
 const queued = (serviceMs: number, busy: number, cv2: number, q: number, arrivalCv2 = 1): number =>

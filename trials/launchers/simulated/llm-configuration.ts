@@ -56,7 +56,7 @@ export function modelledLlm(
     model: all.speculativeModel === undefined ? undefined : String(all.speculativeModel),
     acceptance,
   }
-  const server = llmServer(architecture, {
+  const serving = {
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
     engine,
@@ -69,9 +69,12 @@ export function modelledLlm(
     memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
     speculation: speculationOf(drafting, architecture, ownArchitectures),
-  })
+  }
+  const server = llmServer(architecture, serving)
   const { pools } = resources
-  return pools === undefined ? server : { ...server, pools: llmPools(architecture, server, { ...resources, pools }, kvTransfer) }
+  if (pools === undefined) return server
+  const decoder = llmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
+  return { ...server, pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer) }
 }
 
 function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {

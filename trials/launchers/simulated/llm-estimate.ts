@@ -97,7 +97,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       if ('reason' in found) return { serves: false, reason: found.reason }
       const { server, capacityAt } = found
       const capacity = capacityAt()
-      const error = 1 + engineError(server.engine, server.device)
+      const { gpu, tensorParallel } = server.device
+      const split = Math.max(tensorParallel, server.pools?.decoder.device.tensorParallel ?? 1)
+      const error = 1 + engineError(server.engine, { gpu, tensorParallel: split })
       const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
       const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
       return { serves: true, ...capacity, relativeError: Math.hypot(steps, closedFormError(server.engine)), outOfMemory: 0 }
@@ -116,5 +118,5 @@ function weightsExceed(architecture: Decoder, configuration: Configuration, { de
   const { precision } = servingParametersOf(configuration, { precision: 'fp16', ...defaults })
   const quantization = (configuration.quantization ?? defaults?.quantization) as 'awq' | undefined
   const weightsMiB = (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) / 2 ** 20
-  return weightsMiB > usableMemoryMiB(gpu) * tensorParallelOf(resources)
+  return weightsMiB > usableMemoryMiB(gpu) * Math.min(tensorParallelOf(resources), resources.pools?.decodeGpus ?? Number.POSITIVE_INFINITY)
 }

@@ -4,7 +4,7 @@ import type { Decoder } from '../../devices/architecture.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
-import { describeConfiguration, serversOf } from '../../resources.ts'
+import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
 import { type ModelledLlm, transferText } from './llm-pools.ts'
@@ -58,6 +58,10 @@ function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: Mode
     )
 }
 
+/** GPUs of all its servers. */
+const heldBy = ({ tensorParallel }: ModelledLlm['device'], pools: ModelledLlm['pools']): number =>
+  pools === undefined ? tensorParallel : pools.prefill * tensorParallel + pools.decode * pools.decoder.device.tensorParallel
+
 const pooledText = ({ pools }: ModelledLlm): string => (pools === undefined ? '' : `; ${transferText(pools.transfer)}`)
 
 function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: ModelledLlm) {
@@ -65,7 +69,7 @@ function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: Model
   return {
     ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
     ...(elapsedMs > 0 && pooled && { prefillUtilization: pooled.prefill / elapsedMs, decodeUtilization: pooled.decode / elapsedMs }),
-    gpuMemoryMiB: memoryMiB * device.tensorParallel * serversOf({ pools }),
+    gpuMemoryMiB: memoryMiB * heldBy(device, pools),
     ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
     ...(draftings > 0 && { acceptedTokens: accepted / draftings }),
     launchSeconds: 0,

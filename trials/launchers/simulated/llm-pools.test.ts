@@ -62,6 +62,35 @@ describe('a lone request', () => {
     expect(tpotMs).toBeCloseTo(decodeMs(prompt + output / 2), 2)
   })
 
+  test('of pools that are split over different numbers of GPUs: each at its own pace, over the links of the end that has fewer', () => {
+    const configuration = { ...pools(1, 1, 2), decodeGpus: 4 }
+    const { server, simulation } = simulated(configuration, [request(prompt, output)], { engine: 'sglang' })
+    const { ttft, tpot } = simulation.play({ kind: 'closed', connections: 1, durationS: 0.001 }).stream!.latenciesMs
+    const alone = (gpus: number) => modelledLlm(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
+    const prefillMs = alone(2).stepMs({ prefillTokens: prompt, decodes: 0, decodeContext: 0 })
+    expect(ttft[0]).toBeCloseTo(server.frontMs + prefillMs + movedMs(200) + 2, 6)
+    expect(tpot[0]).toBeCloseTo(alone(4).stepMs({ prefillTokens: 0, decodes: 1, decodeContext: prompt + output / 2 }), 2)
+    expect(server.pools!.decoder.limits.cacheTokens).toBe(alone(4).limits.cacheTokens)
+    expect(heldGpus(configuration)).toBe(6)
+  })
+
+  test('of decode servers of fewer GPUs: SGLang gathers, vLLM 0.11 does not; of numbers that do not divide neither', () => {
+    const of = (gpus: number, decodeGpus: number, engine: 'vllm' | 'sglang') => () =>
+      modelledLlm(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
+    expect(of(4, 2, 'sglang')().pools!.decoder.device.tensorParallel).toBe(2)
+    expect(of(4, 2, 'vllm')).toThrow(/decode servers of 2 GPUs cannot take over from prefill servers of 4; vllm of the stated version/)
+    expect(of(2, 3, 'sglang')).toThrow(/cannot take over.*; one must be a multiple of the other/)
+    // Each must hold the weights.
+    expect(() => modelledLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' })).toThrow(/out of memory/)
+    const estimator = createLlmEstimator({
+      architecture: large,
+      slo: limits(2000, 30),
+      requests: () => [request(100, 10)],
+      engine: 'sglang',
+    })
+    expect([1, 4].map((decodeGpus) => estimator.cannotServe({ ...pools(1, 1, 4), decodeGpus }))).toEqual([true, false])
+  })
+
   test('of one token ends with it', () => {
     for (const engine of ['vllm', 'sglang'] as const) {
       const run = simulated(pools(1, 1), [request(100, 1)], { engine }).simulation.play(open(1, 5))
@@ -144,6 +173,13 @@ describe('pools under load', () => {
     expect(prefill).toBeGreaterThan(decode)
     expect(gpuUtilization).toBeCloseTo((prefill + 2 * decode) / 3, 10)
     expect(gpuMemoryMiB).toBeGreaterThan(3 * 60_000)
+    const unlike = await launch({ ...pools(1, 2), decodeGpus: 2 })
+    if (unlike.target.kind !== 'virtual') throw new Error('not virtual')
+    unlike.target.server.play(open(3, 100))
+    expect(unlike.isolation).toContain('1 prefill of H100 + 2 decode of 2 x H100')
+    const used = await unlike.usage()
+    expect(used.gpuUtilization).toBeCloseTo((used.prefillUtilization! + 4 * used.decodeUtilization!) / 5, 10)
+    expect(used.gpuMemoryMiB).toBeCloseTo((5 / 3) * gpuMemoryMiB!, 6)
     await expect(launch(pools(1, 2), { engine: 'tgi' })).rejects.toThrow(
       /tgi has no pools of prefill and decode servers here; vllm and sglang have/,
     )
@@ -234,6 +270,8 @@ describe('the closed form', () => {
     [pools(1, 1, 4), {}],
     [{ ...pools(2, 1, 4), maxNumBatchedTokens: 8192 }, {}],
     [pools(2, 1, 4), { engine: 'sglang' }],
+    [{ ...pools(2, 1, 4), decodeGpus: 8 }, {}],
+    [{ ...pools(1, 1, 8), decodeGpus: 4 }, { engine: 'sglang' }],
     [pools(1, 1, 4), { kvTransfer: { gbPerS: 2 } }],
     [{ ...pools(1, 2, 4), maxNumSeqs: 16 }, { engine: 'sglang' }],
     [{ ...pools(2, 1, 4), speculativeTokens: 3, speculativeMethod: 'ngram' }, { acceptance: 0.6 }],

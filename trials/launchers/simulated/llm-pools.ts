@@ -8,7 +8,7 @@ import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { cacheBytes, hasNvlink, type LlmDevice, links } from '../../predictor/llm/step-model.ts'
-import { type Resources, serversOf } from '../../resources.ts'
+import type { Resources } from '../../resources.ts'
 
 /** The way from a prefill server to a decode server: GB/s of each GPU, one after the other, and ms of each request beside. */
 export interface KvTransfer {
@@ -44,21 +44,28 @@ export const pooledEngines = Object.keys(handOvers) as readonly LlmEngineName[]
 export interface LlmPools {
   readonly prefill: number
   readonly decode: number
+  /** One of those that make answers. */
+  readonly decoder: LlmServer
   readonly handOver: 'fetched' | 'pushed'
   readonly transfer: KvTransfer
   /** ms that so many tokens are on their way, without the latency. */
   transferMs(tokens: number): number
 }
 
-/** A server as configured, and where it has them the pools that it is one of. */
+/** A server as configured: where there are pools, one of those that compute prompts. */
 export interface ModelledLlm extends LlmServer {
   readonly pools?: LlmPools
 }
 
-/** @throws DeviceModelError for a server that has no pools */
+/**
+ * @param server one that computes prompts
+ * @param decoder one that makes answers, as it would be alone
+ * @throws DeviceModelError for a server that has no pools, or not of so many GPUs each
+ */
 export function llmPools(
   architecture: Decoder,
   server: LlmServer,
+  decoder: LlmServer,
   resources: Resources & { readonly pools: NonNullable<Resources['pools']> },
   said: Partial<KvTransfer> = {},
 ): LlmPools {
@@ -66,20 +73,42 @@ export function llmPools(
   const handOver = handOvers[engine]
   if (handOver === undefined)
     throw new DeviceModelError(`${engine} has no pools of prefill and decode servers here`, `${pooledEngines.join(' and ')} have`)
+  const { prefill, decode, prefillGpus, decodeGpus } = resources.pools
+  const fault = splitFault(engine, prefillGpus, decodeGpus)
+  if (fault !== undefined)
+    throw new DeviceModelError(`decode servers of ${decodeGpus} GPUs cannot take over from prefill servers of ${prefillGpus}`, fault)
   const transfer = { ...assumedTransfer(device.gpu, resources.gpus), ...said }
-  const bytesEach = kvBytesOf(architecture, device) / device.tensorParallel
-  const { prefill, decode } = resources.pools
-  return { prefill, decode, handOver, transfer, transferMs: (tokens) => (tokens * bytesEach) / (transfer.gbPerS * 1e6) }
+  // The end with fewer GPUs has fewer links.
+  const bytesEach = kvBytesOf(architecture, device) / Math.min(prefillGpus, decodeGpus)
+  const transferMs = (tokens: number) => (tokens * bytesEach) / (transfer.gbPerS * 1e6)
+  return { prefill, decode, decoder: decodeServer(decoder), handOver, transfer, transferMs }
 }
+
+/**
+ * Servers whose decode servers may have fewer GPUs than their prefill servers: each then gathers the heads of several. SGLang 0.5 warns that it is slower
+ * (python/sglang/srt/disaggregation/common/conn.py); vLLM's NixlConnector does so after 0.11 (vllm-project/vllm pull request 27274).
+ */
+const gathering: ReadonlySet<LlmEngineName> = new Set(['sglang'])
+
+/** Why servers of so many GPUs cannot hand over to each other; undefined: they can. */
+function splitFault(engine: LlmEngineName, prefillGpus: number, decodeGpus: number): string | undefined {
+  if (Math.max(prefillGpus, decodeGpus) % Math.min(prefillGpus, decodeGpus) !== 0) return 'one must be a multiple of the other'
+  if (decodeGpus >= prefillGpus || gathering.has(engine)) return undefined
+  return `${engine} of the stated version has no decode servers of fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
+}
+
+/** The same as a condition of a space. */
+export const splitCondition = (engine: LlmEngineName): string =>
+  `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
 /** Of one token, over all GPUs of a server. */
 const kvBytesOf = (architecture: Decoder, device: LlmDevice): number => kvElementsPerToken(architecture) * cacheBytes(device)
 
-/** GPUs that share every layer: those of one server. */
-export const tensorParallelOf = (resources: Resources): number => resources.gpus / serversOf(resources)
+/** GPUs that share every layer: those of one server, of a replica with pools those of a prefill server. */
+export const tensorParallelOf = ({ gpus, pools }: Resources): number => pools?.prefillGpus ?? gpus
 
-/** Of a decode server: no prompts are computed in steps of their own there. */
-export function decodeServer<Server extends Pick<LlmServer, 'limits'>>(server: Server): Server {
+/** No prompts are computed in steps of their own there. */
+function decodeServer(server: LlmServer): LlmServer {
   const { promptsApart: _, ...limits } = server.limits
   return { ...server, limits }
 }

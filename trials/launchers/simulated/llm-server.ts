@@ -5,9 +5,11 @@
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
 import type { Sequence } from '../../predictor/llm/scheduler.ts'
+import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'
-import { decodeServer, type LlmPools, type ModelledLlm } from './llm-pools.ts'
+import type { LlmPools, ModelledLlm } from './llm-pools.ts'
 import { LlmReplica } from './llm-replica.ts'
+import { SeenBeginnings } from './seen-beginnings.ts'
 
 export interface SimulatedLlmOptions {
   readonly server: ModelledLlm
@@ -18,7 +20,7 @@ export interface SimulatedLlmOptions {
 /** Over all plays. */
 interface SimulatedLlmUsage {
   readonly elapsedMs: number
-  /** Of several servers the mean. */
+  /** Of several servers the mean of all their GPUs. */
   readonly busyMs: number
   /** Of each pool the mean of its servers; absent: there are none. */
   readonly poolsBusyMs?: { readonly prefill: number; readonly decode: number }
@@ -51,14 +53,17 @@ export class SimulatedLlmServer implements VirtualServer {
   /** Where requests go first. */
   readonly #first: readonly LlmReplica[]
   readonly #decoders: readonly LlmReplica[]
+  readonly #beginnings: SeenBeginnings
   #elapsedMs = 0
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
-    const { server } = options
-    const replicas = (count: number, of: ModelledLlm) => Array.from({ length: count }, () => new LlmReplica(of))
-    this.#first = replicas(server.pools?.prefill ?? 1, server)
-    this.#decoders = replicas(server.pools?.decode ?? 0, decodeServer(server))
+    const { server, requests } = options
+    const { pools } = server
+    this.#beginnings = new SeenBeginnings(requests)
+    const replicas = (count: number, of: LlmServer) => Array.from({ length: count }, () => new LlmReplica(of))
+    this.#first = replicas(pools?.prefill ?? 1, server)
+    this.#decoders = pools === undefined ? [] : replicas(pools.decode, pools.decoder)
   }
 
   get usage(): SimulatedLlmUsage {
@@ -67,8 +72,7 @@ export class SimulatedLlmServer implements VirtualServer {
     const most = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
     return {
       elapsedMs: this.#elapsedMs,
-      busyMs: meanBusyMs(all),
-      ...(this.#decoders.length > 0 && { poolsBusyMs: { prefill: meanBusyMs(this.#first), decode: meanBusyMs(this.#decoders) } }),
+      ...this.#busy(),
       steps: sum(({ usage }) => usage.steps),
       stepSequences: sum(({ usage }) => usage.stepSequences),
       sequences: most(({ usage }) => usage.sequences),
@@ -77,6 +81,18 @@ export class SimulatedLlmServer implements VirtualServer {
       preemptions: sum(({ preemptions }) => preemptions),
       accepted: sum(({ accepted }) => accepted),
       draftings: sum(({ draftings }) => draftings),
+    }
+  }
+
+  #busy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
+    const { pools, device } = this.#options.server
+    const prefill = meanBusyMs(this.#first)
+    if (pools === undefined) return { busyMs: prefill }
+    const decode = meanBusyMs(this.#decoders)
+    const [prefillGpus, decodeGpus] = [pools.prefill * device.tensorParallel, pools.decode * pools.decoder.device.tensorParallel]
+    return {
+      busyMs: (prefillGpus * prefill + decodeGpus * decode) / (prefillGpus + decodeGpus),
+      poolsBusyMs: { prefill, decode },
     }
   }
 
@@ -100,7 +116,8 @@ export class SimulatedLlmServer implements VirtualServer {
 
     const send = (ms: number) => {
       const number = answers.length
-      const request = requests[number % requests.length]!
+      const listed = number % requests.length
+      const request = requests[listed]!
       const answer: Answer = {
         sentMs: ms,
         firstMs: Number.NaN,
@@ -124,7 +141,7 @@ export class SimulatedLlmServer implements VirtualServer {
       const refused = () => {
         if (closed && now < endMs) send(now + refusedMs)
       }
-      route({ ...request, number, token, refused }, ms)
+      route({ ...request, prefix: this.#beginnings.prefixOf(request, listed), number, token, refused }, ms)
     }
     for (const ms of sentMs) send(ms)
 

@@ -64,6 +64,16 @@ describe('a server in virtual time', () => {
     expect(mean(shared.stream!.latenciesMs.ttft)).toBeLessThan(0.6 * mean(own.stream!.latenciesMs.ttft))
   })
 
+  test('a conversation finds what it said, and no window what another one sent', () => {
+    const said = (of: number) => Array.from({ length: 60 }, (_, i) => 100 * of + i)
+    const conversations = [1, 2, 3, 4].flatMap((of) => [request(1000, 10, said(of)), request(1200, 10, said(of))])
+    const { simulation } = simulated({ gpu: 'L4', quantization: 'awq' }, conversations)
+    const [first, again] = [1, 2].map(() => simulation.play({ kind: 'closed', connections: 1, durationS: 8 }).stream!.latenciesMs.ttft)
+    expect(again).toEqual(first)
+    expect(first!.length).toBeGreaterThan(2 * conversations.length)
+    for (let i = 1; i < first!.length; i += 2) expect(first![i]).toBeLessThan(0.5 * first![i - 1]!)
+  })
+
   test('refused requests are failures, and a closed loop goes on', () => {
     const server = modelledLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
     const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)] })

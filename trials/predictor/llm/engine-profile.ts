@@ -8,7 +8,7 @@ import type { Gpu } from '../../devices/catalogue.ts'
 import { calibration } from '../../devices/coefficients.ts'
 import { poweredTflops } from '../../devices/device-physics.ts'
 import type { SchedulerLimits } from './scheduler.ts'
-import { type LlmDevice, type StepWork, splitError, stepCoefficients, stepParts } from './step-model.ts'
+import { hasNvlink, type LlmDevice, type StepWork, splitError, stepCoefficients, stepParts } from './step-model.ts'
 
 export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LlmEngineName = (typeof llmEngineNames)[number]
@@ -33,7 +33,18 @@ export interface EngineProfile {
     readonly join: number
   }
   /** How much longer than composed operations: reading weights, reading the cache. Arithmetic: than at the peak, or at what the board's power sustains. */
-  readonly level: { readonly weights: number; readonly cache: number; readonly flops: number }
+  readonly level: {
+    readonly weights: number
+    readonly cache: number
+    readonly flops: number
+    /** The same in 8 bits. */
+    readonly flops8: number
+    /** How often the hidden state of a token goes to or from memory in each layer, beside what the arithmetic's level has of it. */
+    readonly activations: number
+    /** What GPUs that share a model exchange, over either link. */
+    readonly nvlink: number
+    readonly pcie: number
+  }
 }
 
 /** What the servers of the tables came to: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of October 2023, TensorRT-LLM 0.14 to 1.2. */
@@ -41,22 +52,22 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
   vllm: {
     order: {},
     hostMs: { front: 9.18, step: 0.635, split: 0.5, sequence: 0.0112, prefill: 17.5, prompt: 12.1, join: 0.05 },
-    level: { weights: 0.984, cache: 1.01, flops: 1.46 },
+    level: { weights: 0.984, cache: 1.01, flops: 1.46, flops8: 1.46, activations: 0, nvlink: 1, pcie: 1 },
   },
   sglang: {
     order: { promptsApart: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
     hostMs: { front: 6.92, step: 0.677, split: 0.5, sequence: 0.00801, prefill: 4.61, prompt: 0.142, join: 0.157 },
-    level: { weights: 0.981, cache: 0.974, flops: 1.98 },
+    level: { weights: 0.981, cache: 0.974, flops: 1.98, flops8: 1.98, activations: 0, nvlink: 1, pcie: 1 },
   },
   tgi: {
     order: { promptsApart: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
     hostMs: { front: 1.72, step: 3.62, split: 2.35, sequence: 0.411, prefill: 5.52, prompt: 0.175, join: 2.89 },
-    level: { weights: 0.951, cache: 1.19, flops: 1.86 },
+    level: { weights: 0.951, cache: 1.19, flops: 1.86, flops8: 1.86, activations: 0, nvlink: 1, pcie: 1 },
   },
   'tensorrt-llm': {
     order: { reserves: true },
-    hostMs: { front: 2.31, step: 0.645, split: 0.471, sequence: 0.00274, prefill: 3.04, prompt: 0.121, join: 0.05 },
-    level: { weights: 0.954, cache: 0.381, flops: 1.39 },
+    hostMs: { front: 1.81, step: 0.666, split: 0.525, sequence: 0.00332, prefill: 2.14, prompt: 0.086, join: 0.05 },
+    level: { weights: 0.957, cache: 0.435, flops: 1.22, flops8: 0.882, activations: 31.5, nvlink: 0.804, pcie: 0.471 },
   },
 }
 
@@ -78,7 +89,7 @@ export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
   vllm: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.3, otherGpu: 0.36 },
   sglang: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.51, otherGpu: 0.65 },
   tgi: { gpus: ['A100-40GB', 'H100', 'A10', 'T4'], split: true, otherModel: 0.69, otherGpu: 0.36 },
-  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true, otherModel: 0.7, otherGpu: 0.71 },
+  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true, otherModel: 0.24, otherGpu: 0.26 },
 }
 /** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
 const successorError = 1.1
@@ -127,6 +138,7 @@ export function profiledStepTimes(device: LlmDevice, { hostMs, level }: EnginePr
   const { fp16, fp8, int8 } = device.gpu.peakTflops
   const [wide, narrow] = [sustained(device, fp16, 'fp16'), sustained(device, fp8 ?? int8, 'fp8')]
   const split = device.tensorParallel > 1 ? hostMs.split : 0
+  const exchange = hasNvlink(device.gpu) ? level.nvlink : level.pcie
   return (work) => {
     const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, heldUp = 0 } = work
     if (prefillTokens + decodes === 0) return 0
@@ -141,9 +153,11 @@ export function profiledStepTimes(device: LlmDevice, { hostMs, level }: EnginePr
       c.layers * p.layers +
       level.weights * (c.weights * p.weights + c.weights8 * p.weights8) +
       level.cache * c.cache * p.cache +
-      level.flops * (wide * p.flops16 + narrow * p.flops8) +
+      level.flops * wide * p.flops16 +
+      level.flops8 * narrow * p.flops8 +
+      level.activations * p.activations +
       p.exchanges +
-      p.exchanged
+      exchange * p.exchanged
     )
   }
 }

@@ -53,6 +53,8 @@ export interface StepParts {
   readonly cache: number
   readonly flops16: number
   readonly flops8: number
+  /** Hidden states of the tokens, read or written once in each layer, in 16 bits. */
+  readonly activations: number
   /** All-reduces, and their bytes over the link. */
   readonly exchanges: number
   readonly exchanged: number
@@ -173,6 +175,7 @@ export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
       cache: (kvBytes * (decodeContext + promptContext)) / bytesPerMs,
       flops16: others + (eightBit ? 0 : products),
       flops8: eightBit ? products : 0,
+      activations: (2 * a.layers * a.hidden * tokens) / (gpu.bandwidthGBs * 1e6),
       exchanges: tensorParallel === 1 ? 0 : 2 * a.layers * link.ms,
       exchanged: (2 * a.layers * bytes) / (link.gbPerS * 1e6),
     }

@@ -55,8 +55,8 @@ export const named: readonly NamedMutant[] = [
   {
     name: 'confirmations fed to the search',
     file: 'tuner/loop/observations.ts',
-    original: "trial.state === 'failed' || trial.purpose === 'confirmation'",
-    replacement: "trial.state === 'failed'",
+    original: "if (trial.purpose === 'confirmation') return lessonOf",
+    replacement: 'if (missedBetween(trial)) return lessonOf',
   },
   {
     name: 'old failures counted after a resume',

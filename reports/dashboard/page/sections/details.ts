@@ -9,7 +9,7 @@ import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
 import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
-import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
+import { latencyRows, rateRows, type TokenFigures, windowText } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import { annotationEditor } from '../annotation-editor.ts'
@@ -161,7 +161,7 @@ function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial):
 }
 
 const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
-  ...latencyRows(figures).map(([name, ...rest]) => [`${name} p50, p90, p99`, `${rest.join(', ')} at ${rate(figures.windowRps)}`] as const),
+  ...latencyRows(figures).map(([name, ...rest]) => [`${name} p50, p90, p99`, `${rest.join(', ')} ${windowText(figures)}`] as const),
   ...rateRows(figures),
 ]
 

@@ -94,9 +94,9 @@ const tagsOf = ({ annotation }: TrialRow): string =>
 
 /** Of streamed answers, short for narrow columns. */
 const tokenColumns: readonly TrialColumn[] = [
-  number('TTFT p99', (c) => c.tokens?.latencies.ttft.p99Ms, latency),
-  number('ITL p99', (c) => c.tokens?.latencies.interToken.p99Ms, latency),
-  number('TPOT p99', (c) => c.tokens?.latencies.tpot.p99Ms, latency),
+  number('TTFT p99', (c) => c.tokens?.latencies?.ttft.p99Ms, latency),
+  number('ITL p99', (c) => c.tokens?.latencies?.interToken.p99Ms, latency),
+  number('TPOT p99', (c) => c.tokens?.latencies?.tpot.p99Ms, latency),
   number('out tok/s', (c) => c.tokens?.outputTokensPerSecond, significant),
   number('per GPU', (c) => c.tokens?.outputTokensPerSecondPerGpu, significant),
   number('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),

@@ -14,7 +14,7 @@ import {
   writing,
 } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
-import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
 import { bindings, type Recommendation } from '../../../recommendation/types.ts'
 import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
@@ -174,12 +174,13 @@ function figures(r: Recommendation): Figure[] {
 function tokenBlock({ best, nearest }: Recommendation): HTMLElement[] {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return []
+  const at = windowText(figures)
   return [
     h(
       'details',
       { class: 'tokens', attributes: { open: true } },
-      h('summary', {}, `Streams at ${rate(figures.windowRps)}`),
-      table(['', 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3], 'Latencies of streams'),
+      h('summary', {}, ['Streams', ...(at === undefined ? [] : [at])].join(' ')),
+      ...(at === undefined ? [] : [table(['', 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3], 'Latencies of streams')]),
       h(
         'p',
         { class: 'facts' },

@@ -15,28 +15,41 @@ const prior = {
   weights: [1, 0.05],
   cache: [0.6, 0.5],
   flops: [1.4, 0.35],
+  flops8: [0.7, 0.35],
+  activations: [30, 1],
+  nvlink: [1, 0.5],
+  pcie: [0.5, 0.7],
 } as const
 type Part = keyof typeof prior
 const parts = Object.keys(prior) as Part[]
 /** A figure against the model, as a standard deviation of its logarithm. */
 const noise = 0.2
 
-/** @param logs of the parts, in the order of `prior` (10) */
-export function profileOf(order: EngineProfile['order'], logs: readonly number[]): EngineProfile {
-  const of = Object.fromEntries(parts.map((part, i) => [part, Math.exp(logs[i]!)])) as Record<Part, number>
-  const { weights, cache, flops, ...hostMs } = of
-  return { order, hostMs, level: { weights, cache, flops } }
+/** What its rows alone tell: arithmetic in 8 bits from that in 16, both from what goes to memory, and what many GPUs exchange. */
+const manyRows: ReadonlySet<Part> = new Set(['flops8', 'activations', 'nvlink', 'pcie'])
+/** What is fitted of a server. */
+const partsOf = (engine: string): readonly Part[] => (engine === 'tensorrt-llm' ? parts : parts.filter((part) => !manyRows.has(part)))
+
+/** What a fit keeps of the profile that it is of, and begins from. */
+type Fitted = Pick<MeasuredServer, 'engine'> & Pick<EngineProfile, 'order'>
+
+/** @param logs of the parts that are fitted of the server, in the order of `prior` */
+export function profileOf({ engine, order }: Fitted, logs: readonly number[]): EngineProfile {
+  const of = Object.fromEntries(partsOf(engine).map((part, i) => [part, Math.exp(logs[i]!)])) as Record<Part, number>
+  const { weights, cache, flops, flops8 = flops, activations = 0, nvlink = 1, pcie = 1, ...hostMs } = of
+  return { order, hostMs, level: { weights, cache, flops, flops8, activations, nvlink, pcie } }
 }
 
 /** A server that adds nothing: operations one after the other, as the step model has them. */
 export const composedProfile = (order: EngineProfile['order']): EngineProfile => ({
   order,
   hostMs: { front: 0, step: 0, split: 0, sequence: 0, prefill: 0, prompt: 0, join: 0 },
-  level: { weights: 1, cache: 1, flops: 1 },
+  level: { weights: 1, cache: 1, flops: 1, flops8: 1, activations: 0, nvlink: 1, pcie: 1 },
 })
 
-/** The inverse (10). */
-export const logsOf = ({ hostMs, level }: EngineProfile): number[] => parts.map((part) => Math.log({ ...hostMs, ...level }[part]))
+/** The inverse of `profileOf`. */
+export const logsOf = (engine: string, { hostMs, level }: EngineProfile): number[] =>
+  partsOf(engine).map((part) => Math.log({ ...hostMs, ...level }[part]))
 
 export interface Departure {
   readonly row: MeasuredServer
@@ -60,21 +73,22 @@ export function departures(rows: readonly MeasuredServer[], profile: EngineProfi
 /**
  * The most probable profile behind the rows (maximum a posteriori).
  * @param from logarithms where it begins
- * @returns logarithms (10)
+ * @returns logarithms, as `profileOf` takes them
  */
 export function fitProfile(
   rows: readonly MeasuredServer[],
-  order: EngineProfile['order'],
-  from = parts.map((part) => Math.log(prior[part][0])),
+  fitted: Fitted,
+  from = partsOf(fitted.engine).map((part) => Math.log(prior[part][0])),
   iterations = 12,
 ): number[] {
+  const own = partsOf(fitted.engine)
   return leastSquares(
     {
-      start: parts.map((part) => Math.log(prior[part][0])),
-      priorSd: parts.map((part) => prior[part][1]),
+      start: own.map((part) => Math.log(prior[part][0])),
+      priorSd: own.map((part) => prior[part][1]),
       from,
       difference: 0.05,
-      data: (x) => Float64Array.from(departures(rows, profileOf(order, x)), ({ ln }) => ln / noise),
+      data: (x) => Float64Array.from(departures(rows, profileOf(fitted, x)), ({ ln }) => ln / noise),
     },
     iterations,
   )

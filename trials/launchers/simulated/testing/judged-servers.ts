@@ -9,8 +9,14 @@ export const figureNames: Readonly<Record<FigureName, string>> = { tokensPerS: '
 export function measuredServers(engine: LlmEngineName): MeasuredServer[] {
   if (engine === 'tgi') return pilotServers('llm-servers')
   const bench = benchServers().filter((row) => row.engine === engine)
-  return engine === 'tensorrt-llm' ? [...bench, ...throughputServers().filter((_, i) => i % 4 === 0)] : bench
+  if (engine !== 'tensorrt-llm') return bench
+  return [...bench.filter((row) => !inBlocks(row)), ...throughputServers().filter((_, i) => i % 4 === 0)]
 }
+
+/** Weights of which every 128 by 128 have a scale of their own, as Qwen's are: TensorRT-LLM multiplies them by other kernels than NVIDIA's, of one scale each. */
+const inBlocks = ({ model, device }: MeasuredServer): boolean => model.startsWith('qwen3') && device.quantization === 'fp8'
+/** Those of TensorRT-LLM. */
+export const blockServers = (): MeasuredServer[] => benchServers().filter((row) => row.engine === 'tensorrt-llm' && inBlocks(row))
 
 export interface LeftOut extends Departure {
   readonly by: 'gpu' | 'model'
@@ -23,10 +29,11 @@ const groupOf = { gpu: (row: MeasuredServer) => row.device.gpu.name, model: (row
 export function* leftOut(engine: LlmEngineName): Generator<LeftOut[]> {
   const rows = measuredServers(engine)
   const committed = engineProfiles[engine]
+  const fitted = { engine, order: committed.order }
   for (const by of ['gpu', 'model'] as const)
     for (const group of new Set(rows.map(groupOf[by]))) {
       const [held, seen] = [rows.filter((row) => groupOf[by](row) === group), rows.filter((row) => groupOf[by](row) !== group)]
-      const profile = profileOf(committed.order, fitProfile(seen, committed.order, logsOf(committed), 3))
+      const profile = profileOf(fitted, fitProfile(seen, fitted, logsOf(engine, committed), 3))
       yield departures(held, profile).map((departure) => ({ ...departure, by, group }))
     }
 }

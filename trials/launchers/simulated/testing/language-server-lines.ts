@@ -1,8 +1,8 @@
 /** What `bench:devices` prints of servers of language models. */
 import { engineErrors, engineProfiles, llmEngineNames } from '../../../predictor/llm/engine-profile.ts'
 import { composedProfile, type Departure, departures } from './fit-profiles.ts'
-import { barOf, coveredBy, figureNames, type LeftOut, leftOut, measuredServers } from './judged-servers.ts'
-import { type FigureName, pilotServers } from './measured-servers.ts'
+import { barOf, blockServers, coveredBy, figureNames, type LeftOut, leftOut, measuredServers } from './judged-servers.ts'
+import { assumedPromptTokens, type FigureName, mlperfServers, pilotServers, throughputServers } from './measured-servers.ts'
 
 const percent = (ln: number) => `${(100 * Math.expm1(ln)).toFixed(0)} %`.padStart(6)
 
@@ -44,4 +44,14 @@ export function* languageServerLines(): Generator<string> {
   }
   const others = pilotServers('held-out/llm-servers-itl').filter(({ users = 0 }) => users <= 32)
   yield* errorLines('tgi: three models of no fit, to 32 users', departures(others, engineProfiles.tgi))
+  const nvidia = engineProfiles['tensorrt-llm']
+  for (const model of ['llama-3.1-70b', 'llama-3.1-405b']) {
+    const rows = throughputServers('held-out/llm-throughput').filter((row) => row.model === model)
+    yield* errorLines(`tensorrt-llm: ${model} of no fit`, departures(rows, nvidia))
+  }
+  yield* errorLines('tensorrt-llm: weights scaled in blocks', departures(blockServers(), nvidia))
+  for (const promptTokens of [0.8, 1, 1.2].map((factor) => factor * assumedPromptTokens))
+    yield* errorLines(`tensorrt-llm: MLPerf v4.1, ${promptTokens} in`, departures(mlperfServers(promptTokens), nvidia))
+  for (const { row, figure, ln } of departures(mlperfServers(), nvidia))
+    yield `    ${row.model} ${row.device.tensorParallel} ${row.device.gpu.name}, ${row.users} at once: ${figureNames[figure]} ${percent(ln)}`
 }

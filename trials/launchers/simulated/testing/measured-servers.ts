@@ -129,11 +129,27 @@ export const pilotServers = (name: 'llm-servers' | 'held-out/llm-servers-itl'): 
     }
   })
 
-/** ShareGPT as `vllm bench serve` samples it, by quantiles of lognormals with its means. */
-function shareGptLike(count: number, meanInput: number, meanOutput: number): LlmRequest[] {
+/** Median in tokens, and deviation of the logarithm; 1,024 at most. */
+interface Lognormal {
+  readonly median: number
+  readonly sigma: number
+}
+/** ShareGPT as `vllm bench serve` samples it. */
+const shareGpt = { input: { median: 80, sigma: 1.3 }, output: { median: 130, sigma: 0.95 } }
+/** OpenOrca as MLPerf has it: answers by the percentiles of their latencies over the mean time of a token (250 in the median, 522 and 928 at p90 and p99); prompts are an assumption. */
+const openOrca = { input: { median: 210, sigma: 0.8 }, output: { median: 250, sigma: 0.575 } }
+
+/** By quantiles of lognormals, brought to means. */
+function lognormalRequests(
+  of: { readonly input: Lognormal; readonly output: Lognormal },
+  count: number,
+  meanInput: number,
+  meanOutput: number,
+): LlmRequest[] {
+  const at = ({ median, sigma }: Lognormal, q: number) => Math.min(1024, median * Math.exp(sigma * normalQuantile(q)))
   const drawn = Array.from({ length: count }, (_, i) => {
     const [u, v] = [((i + 0.5) * 0.618034) % 1, ((i + 0.5) * 0.754878) % 1]
-    return [Math.min(1024, 80 * Math.exp(1.3 * normalQuantile(u))), Math.min(1024, 130 * Math.exp(0.95 * normalQuantile(v)))] as const
+    return [at(of.input, u), at(of.output, v)] as const
   })
   const [input, output] = [meanOf(drawn.map(([i]) => i)), meanOf(drawn.map(([, o]) => o))]
   return drawn.map(([i, o]) => request((i * meanInput) / input, (o * meanOutput) / output))
@@ -162,7 +178,8 @@ export const benchServers = (): MeasuredServer[] =>
     const device = deviceOf(row, { precision: 'bf16', tensorParallel: 1 })
     const [count, users] = [Number(row.requests), Number(row.concurrency)]
     const means = [Number(row.meanInputTokens), Number(row.meanOutputTokens)] as const
-    const requests = row.lengths === 'fixed' ? Array.from({ length: count }, () => request(...means)) : shareGptLike(count, ...means)
+    const requests =
+      row.lengths === 'fixed' ? Array.from({ length: count }, () => request(...means)) : lognormalRequests(shareGpt, count, ...means)
     const load: Load =
       users < count
         ? { kind: 'closed', connections: users, durationS: 30 }
@@ -181,9 +198,52 @@ export const benchServers = (): MeasuredServer[] =>
     }
   })
 
+/** Tokens of a prompt in the mean, an assumption: MLPerf publishes those of the answers alone. */
+export const assumedPromptTokens = 290
+
+/**
+ * MLPerf's Llama-2-70B on TensorRT-LLM: OpenOrca, prompts and answers of 1,024 tokens at most. `Server` has Poisson arrivals close to what the machine can bear,
+ * where a few per cent in the rate are seconds of a queue: as many requests at once as it had in the mean (Little's law) are played instead.
+ */
+export const mlperfServers = (promptTokens = assumedPromptTokens): MeasuredServer[] =>
+  table('held-out/llm-mlperf').map((row) => {
+    const device = deviceOf(row, { precision: 'fp16', kvCacheDtype: row.kvCacheDtype as 'fp8', tensorParallel: Number(row.gpus) })
+    const perServer = (name: string) => Number(row[name]) / Number(row.servers)
+    const requests = lognormalRequests(openOrca, 1000, promptTokens, Number(row.outputTokensPerSecond) / Number(row.samplesPerSecond))
+    const [maxSequences, offline] = [Number(row.maxSequences), row.scenario === 'Offline']
+    const users = offline ? 2 * maxSequences : Math.round((perServer('samplesPerSecond') * Number(row.latencyMeanMs)) / 1000)
+    const server = { device, maxSequences, maxBatchedTokens: 8192, memoryShare: 0.9, longest: 1 }
+    const play = played(server, requests, { kind: 'closed', connections: users, durationS: 150 })
+    // All came at once at first; few are left at the end.
+    const [fromMs, middleMs, toMs] = [50_000, 100_000, 150_000]
+    return {
+      engine: 'tensorrt-llm',
+      device,
+      model: row.model!,
+      users,
+      measured: {
+        tokensPerS: perServer('outputTokensPerSecond'),
+        ...(!offline && { ttftMs: Number(row.ttftMeanMs), itlMs: Number(row.tpotMeanMs) }),
+      },
+      play: (profile) => {
+        // As many as that at once have no room for all of their answers reserved.
+        const { sentMs, latencyMs, stream } = play({ ...profile, order: {} })
+        const endMs = latencyMs.map((ms, i) => ms + sentMs[i]!)
+        const ended = stream!.tokens.filter((_, i) => endMs[i]! >= middleMs && endMs[i]! < toMs)
+        const sent = (values: Float64Array) => values.filter((_, i) => sentMs[i]! >= fromMs && sentMs[i]! < middleMs)
+        const { ttft, tpot } = stream!.latenciesMs
+        return {
+          tokensPerS: (1000 * ended.reduce((sum, n) => sum + n, 0)) / (toMs - middleMs),
+          ttftMs: meanOf(sent(ttft)),
+          itlMs: meanOf(sent(tpot)),
+        }
+      },
+    }
+  })
+
 /** NVIDIA's tables of TensorRT-LLM: tokens a second at the greatest load. */
-export const throughputServers = (): MeasuredServer[] =>
-  table('llm-throughput').map((row) => {
+export const throughputServers = (name: 'llm-throughput' | 'held-out/llm-throughput' = 'llm-throughput'): MeasuredServer[] =>
+  table(name).map((row) => {
     const kvCacheDtype = row.kvCacheDtype as 'auto' | 'fp8'
     const device = deviceOf(row, { precision: 'fp16', kvCacheDtype, tensorParallel: Number(row.gpus) })
     const lengths = [Number(row.inputTokens), Number(row.outputTokens)] as const

@@ -1,0 +1,57 @@
+import { mkdirSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { bert, problemLines, problemsOf, useWorkspace } from './testing/workspace.ts'
+
+const { path, load, loadFile } = useWorkspace()
+
+test('a path of one', () => {
+  mkdirSync(path('models/mine'), { recursive: true })
+  const experiment = loadFile('model: {path: models/mine, version: 3}\nslo: 50ms\ndevices: cpu')
+  expect(experiment.model).toEqual({ name: 'mine', architecture: 'mine', path: path('models/mine'), version: '3' })
+  expect(experiment.predictor).toMatchObject({
+    model: 'mine',
+    env: { MODEL_PATH: path('models/mine'), MODEL_VERSION_POLICY: 'specific:3' },
+  })
+  expect(loadFile('model: {path: models/mine, architecture: bert-base}\nslo: 50ms').predictor).toMatchObject({
+    model: 'bert-base',
+    engine: 'emulated',
+  })
+  expect(problemLines(() => loadFile('model: {path: models/mine}\nslo: 50ms'))).toEqual(["e.yaml:1:8 unknown model 'mine'"])
+  expect(problemLines(() => loadFile('model: models/yours\nslo: 50ms\ndevices: cpu'))).toEqual([
+    `e.yaml:1:8 model: no file or folder ${path('models/yours')}`,
+  ])
+})
+
+test.each(['meta-llama/Llama-3.1-8B-Instruct', 'llama3:8b'])(
+  'a server of one’s own that is told the name in the body may have it as its hub does: %s',
+  (name) => {
+    const own = (protocol: string) => `model: ${name}\nslo: 1s\npredictor: {url: 'http://127.0.0.1:8000', protocol: ${protocol}}`
+    expect(loadFile(own('openai')).model).toMatchObject({ name, path: undefined })
+    expect(problemLines(() => loadFile(own('oip-v2')))).toHaveLength(1)
+  },
+)
+
+test.each([
+  ['berd', "unknown model 'berd'"],
+  ['a b', "'a b' cannot be a name in a URL"],
+])('%s is none', (model, what) => expect(problemLines(() => load({ ...bert, model }))[0]).toContain(what))
+
+test('a language model that is not known is said once, with how to name it; a name on the Hub with what it is called here', () => {
+  const modelled = { sloTtft: '1s', backend: 'simulated', server: 'vllm' }
+  expect(problemsOf(() => load({ ...modelled, model: 'lama-9' }))).toMatchObject([
+    { what: "unknown model 'lama-9'", hint: expect.stringContaining('--model FOLDER/config.json') },
+  ])
+  expect(problemsOf(() => load({ ...modelled, model: 'meta-llama/Llama-3.1-8B-Instruct' }))).toMatchObject([
+    {
+      what: expect.stringContaining('is a name on the Hub'),
+      hint: expect.stringMatching(/did you mean llama-3\.1-8b.*--model-uri meta-llama/),
+    },
+  ])
+})
+
+test('what only emulation knows is not run for real', () => {
+  expect(load({ ...bert, model: 'llama-3.1-8b' }).devicesUsed).toBe('emulated')
+  expect(problemLines(() => load({ ...bert, model: 'llama-3.1-8b', devices: 'cpu' }))).toEqual([
+    "--model the built-in predictor cannot run 'llama-3.1-8b' for real",
+  ])
+})
