@@ -1,4 +1,7 @@
-/** What may live on one GPU side by side under MPS: two or three replicas with their shares of its threads, their memory together no more than it has, each as slow as its neighbours make it. */
+/**
+ * What may live on one GPU side by side under MPS: two or three replicas with their shares of its threads, their memory together no more than it has, each as slow as its neighbours
+ * make it; or one on its share, of a model that was not measured on the whole GPU.
+ */
 import type { Wanted } from './assignment.ts'
 import { type Interference, interferenceOf, type Neighbour, type Slowdown } from './interference.ts'
 import { FleetError, type GpuKind, type Segment } from './packing.ts'
@@ -19,26 +22,33 @@ export interface Content {
 /** Of more models only pairs are looked at: three of them live together in too many ways. */
 const mostForTriples = 12
 
-/** Every content whose replicas all carry something. Models that bear the loss of a GPU, and those whose requests are routed by size, have slices or GPUs of their own. */
-export function contentsOf(
-  wanted: readonly Wanted[],
-  kinds: readonly GpuKind[],
-  { spared, apart, slows = interferenceOf() }: Rules,
-): Content[] {
-  const may = wanted.filter(({ model, buckets }) => buckets === undefined && !spared.has(model))
+/** Every content whose replicas all carry something. */
+export function contentsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[], { apart, slows = interferenceOf() }: Rules): Content[] {
   return kinds.flatMap((kind) => {
     if (kind.mps === undefined) return []
-    const sharers = may.map((of) => sharesOn(of, kind)).filter(({ shares }) => shares.length > 0)
-    return groupsOf(sharers, sharers.length <= mostForTriples ? 3 : 2)
+    const sharers = wanted.map((of) => sharesOn(of, kind)).filter(({ shares }) => shares.length > 0)
+    const onShareAlone = sharers.filter(
+      ({ model }) => !wanted.some((of) => of.model === model && of.best.some(({ gpu }) => gpu === kind.name)),
+    )
+    return [...onShareAlone.map((one) => [one]), ...groupsOf(sharers, sharers.length <= mostForTriples ? 3 : 2)]
       .filter((group) =>
         apart.every((names) => new Set(group.map(({ model }) => model).filter((model) => names.includes(model))).size <= 1),
       )
-      .flatMap((group) => splitsOf(group, 1))
-      .flatMap((split) => {
-        const content = filled(kind, split, slows)
-        return content === undefined ? [] : [content]
-      })
+      .flatMap((group) => withoutLesser(splitsOf(group, 1).flatMap((split) => filled(kind, split, slows))))
   })
+}
+
+/** Those of which no other of the same models carries as much of each. */
+function withoutLesser(all: readonly Content[]): Content[] {
+  const kept: Content[] = []
+  const isNoLess = (one: Content, other: Content) =>
+    one.sharers.every(({ segment }, i) => segment.rateRps >= other.sharers[i]!.segment.rateRps)
+  for (const content of all) {
+    if (kept.some((other) => isNoLess(other, content))) continue
+    for (let i = kept.length - 1; i >= 0; i--) if (isNoLess(content, kept[i]!)) kept.splice(i, 1)
+    kept.push(content)
+  }
+  return kept
 }
 
 interface OnShares {
@@ -66,37 +76,38 @@ interface OnShare {
   readonly rows: readonly Segment[]
 }
 
-/** Ways to give them shares, the last as much as is left. */
+/** Ways to give them shares: less for one slows the others less. */
 function splitsOf([first, ...others]: readonly OnShares[], left: number): OnShare[][] {
-  const of = (at: { readonly share: number; readonly rows: readonly Segment[] }) => ({ model: first!.model, ...at })
-  const fit = first!.shares.filter(({ share }) => share <= left + 1e-9)
-  if (others.length === 0) return fit.length === 0 ? [] : [[of(fit.at(-1)!)]]
-  return fit.flatMap((at) => splitsOf(others, left - at.share).map((rest) => [of(at), ...rest]))
+  if (first === undefined) return [[]]
+  return first.shares
+    .filter(({ share }) => share <= left + 1e-9)
+    .flatMap((at) => splitsOf(others, left - at.share).map((rest) => [{ model: first.model, ...at }, ...rest]))
 }
 
-/** Each in the configuration that carries most as slow as it gets; undefined where one carries nothing, or memory is short. */
-function filled(kind: GpuKind, split: readonly OnShare[], slows: Interference): Content | undefined {
-  const sharers: Sharer[] = []
+/** Each in every configuration that serves as slow as it gets, as far as their memory fits together. */
+function filled(kind: GpuKind, split: readonly OnShare[], slows: Interference): Content[] {
+  let ways: { readonly sharers: readonly Sharer[]; readonly memoryMiB: number }[] = [{ sharers: [], memoryMiB: 0 }]
   for (const [i, { model, rows }] of split.entries()) {
     const others = split.flatMap(({ model: of, share, rows: [row] }, j): Neighbour[] =>
       j === i ? [] : [{ model: of, share, latencyMs: row!.latencyMs! }],
     )
-    const best = rows
+    const options = rows
       .map((row) => ({ row, slowdown: slows(kind.name, { model, share: row.share!, latencyMs: row.latencyMs! }, others) }))
-      .map(({ row, slowdown }) => ({ row, slowdown, rateRps: slowedRps(row, slowdown) }))
-      .sort((a, b) => b.rateRps - a.rateRps)[0]
-    if (best === undefined || best.rateRps <= 0) return undefined
-    sharers.push({
-      model,
-      segment: {
-        ...best.row,
-        rateRps: best.rateRps,
-        beside: { others: others.map((of) => of.model), aloneRps: best.row.rateRps, ...best.slowdown },
-      },
-    })
+      .map(({ row, slowdown }) => ({ row, slowdown, rateRps: slowedRps(row, slowdown), memoryMiB: memoryOf(row) }))
+      .filter(({ rateRps }) => rateRps > 0)
+      // What takes more memory has to carry more for it.
+      .sort((a, b) => a.memoryMiB - b.memoryMiB || b.rateRps - a.rateRps)
+      .filter(({ rateRps }, o, all) => all.slice(0, o).every((lighter) => lighter.rateRps < rateRps))
+    ways = ways.flatMap(({ sharers, memoryMiB: taken }) =>
+      options
+        .filter(({ memoryMiB }) => taken + memoryMiB <= kind.mps!.memoryMiB)
+        .map(({ row, slowdown, rateRps, memoryMiB }) => {
+          const beside = others.length > 0 && { beside: { others: others.map((of) => of.model), aloneRps: row.rateRps, ...slowdown } }
+          return { sharers: [...sharers, { model, segment: { ...row, rateRps, ...beside } }], memoryMiB: taken + memoryMiB }
+        }),
+    )
   }
-  const memoryMiB = sharers.reduce((sum, { segment }) => sum + memoryOf(segment), 0)
-  return memoryMiB <= kind.mps!.memoryMiB ? { kind, sharers } : undefined
+  return ways.map(({ sharers }) => ({ kind, sharers }))
 }
 
 /** A server that takes so many times as long keeps its SLO at that part of its rate, where a batch is done in time. */
