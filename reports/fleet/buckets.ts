@@ -33,24 +33,24 @@ interface Pool {
 
 /**
  * Rows of a model with buckets: every bucket goes somewhere, Σ_s r(s, b) = 1, and no segment gets more than its replicas carry, Σ_b r(s, b)·rate_b / r_b ≤ y(s), or y(s) - 1
- * where one of them may be lost and no request goes elsewhere for it.
- * @param spared names of the variables that are 1 where a segment has replicas, in order of the pools
+ * where one of them may be lost and no request goes elsewhere for it. Of a model that takes turns each level of its day has replicas of its own, y(s, level), and the parts r are
+ * those of all levels: who routes need not know the hour.
+ * @param levels what is asked, and of each segment the replicas for that @param spared names of the variables that are 1 where a segment has replicas, in order of the pools
  */
 export function bucketRows(
   prefix: string,
   buckets: readonly Bucket[],
-  pools: readonly Pool[],
-  demandRps: number,
+  levels: readonly { readonly demandRps: number; readonly pools: readonly Pool[] }[],
   spared?: readonly string[],
 ): { readonly routes: readonly string[]; readonly rows: Programme['rows'] } {
-  const routes = pools.flatMap(({ bucketRps }, s) =>
+  const routes = levels[0]!.pools.flatMap(({ bucketRps }, s) =>
     buckets.flatMap((_, b) => (bucketRps[b]! > 0 ? [{ name: `${prefix}_${s}_${b}`, s, b }] : [])),
   )
   const everyBucket = buckets.map((_, b): Programme['rows'][number] => [
     routes.filter((route) => route.b === b).map(({ name }): Term => [1, name]),
     '= 1',
   ])
-  const carried = pools.flatMap(({ name, bucketRps }, s): Programme['rows'][number][] => {
+  const carriedAt = (demandRps: number, { name, bucketRps }: Pool, s: number): Programme['rows'][number][] => {
     const busy = routes
       .filter((route) => route.s === s)
       .map((route): Term => [(buckets[route.b]!.share * demandRps) / bucketRps[route.b]!, route.name])
@@ -58,7 +58,8 @@ export function bucketRows(
     const lost: Term[] = spared ? [[1, spared[s]!]] : []
     const used: Programme['rows'][number][] = spared ? [[[[1, name] as const, [-most, spared[s]!] as const], '<= 0']] : []
     return [[[...busy, [-1, name] as const, ...lost], '<= 0'], ...used]
-  })
+  }
+  const carried = levels.flatMap(({ demandRps, pools }) => pools.flatMap((pool, s) => carriedAt(demandRps, pool, s)))
   return { routes: routes.map(({ name }) => name), rows: [...everyBucket, ...carried] }
 }
 

@@ -124,24 +124,31 @@ async function countedOnce(
   // What is lost of a model that bears that has variables of its own.
   const start = known && rules.spared.size === 0 ? startFrom(known, columns, replicas) : undefined
   const solved = await solve(programme(shared), seconds, start)
-  if (solved === 'infeasible') throw tooFew(kinds)
+  if (solved === 'infeasible') throw tooFew(kinds, rules)
   const counts = solved.values.map(Math.round)
   const at = columns.length + replicas.length
   const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
-  const all = replicas.map((replica, i) => {
-    const { m, of, segment, rates, level } = replica
-    const count = counts[columns.length + i] ?? 0
-    if (level !== undefined) {
-      // Level by level of a segment, they stand one after the other.
-      const before = level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
-      return { of, segment, counted: { model: of.model, segment, count: count - before, from: level } }
-    }
-    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count } }
+  const routed = new Map<Segment, Segment>()
+  const asRouted = ({ m, of, segment, rates }: Replica): Segment => {
     const s = of.best.indexOf(segment)
-    const parts = of.buckets.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
-    const as = count > 0 ? routedSegment(segment, of.buckets, rates!, parts) : segment
+    const parts = of.buckets!.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
+    const as = routed.get(segment) ?? routedSegment(segment, of.buckets!, rates!, parts)
+    routed.set(segment, as)
+    return as
+  }
+  const all = replicas.map((replica, i) => {
+    const { of, segment, level } = replica
+    const count = counts[columns.length + i] ?? 0
+    // Level by level of a segment, they stand one after the other.
+    const before = level !== undefined && level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
+    const as = of.buckets !== undefined && count > 0 ? asRouted(replica) : segment
     // One to which nothing goes is none.
-    return { of, segment, counted: { model: of.model, segment: as, count: as.routed && as.routed.share > 1e-9 ? count : 0 } }
+    const none = of.buckets !== undefined && !(as.routed && as.routed.share > 1e-9)
+    return {
+      of,
+      segment,
+      counted: { model: of.model, segment: as, count: none ? 0 : count - before, ...(level !== undefined && { from: level }) },
+    }
   })
   return {
     gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: counts[i] ?? 0 }, (): Uncut => ({ kind, partition }))),
@@ -151,7 +158,10 @@ async function countedOnce(
       all.map((one): Counted => one.counted),
       wanted,
     ),
-    routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
+    routed: all.filter(
+      ({ segment, counted: { segment: as } }, i) =>
+        as.routed && as.routed.share > 1e-9 && all.findIndex((one) => one.counted.segment === as && one.segment === segment) === i,
+    ),
     bound: bound ?? solved.bound,
   }
 }
@@ -188,20 +198,24 @@ interface Served {
 
 function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: readonly Replica[], spared: boolean): Served {
   const binaries = spared ? own.map(({ name }) => `z${name}`) : []
+  const levels = overDay?.levels ?? [1]
+  const thereAt = (i: number) => own.filter((replica) => replica.level === undefined || replica.level === i + 1)
   if (buckets !== undefined) {
-    const pools = own.map(({ name, rates }) => ({ name, bucketRps: rates! }))
-    return { binaries, carriedRps: [], ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
+    const asked = levels.map((level, i) => ({
+      demandRps: level * demandRps,
+      pools: thereAt(i).map(({ name, rates }) => ({ name, bucketRps: rates! })),
+    }))
+    const { routes, rows } = bucketRows(`r${m}`, buckets, asked, spared ? binaries : undefined)
+    return { binaries, carriedRps: [], routes, rows: [...rows, ...moreRows(own)] }
   }
   const lost = `w${m}`
   if (spared) {
     const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
     return { binaries, routes: [], carriedRps: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
   }
-  const levels = overDay?.levels ?? [1]
   const rows = levels.map((level, i): Programme['rows'][number] => {
-    const there = own.filter((replica) => replica.level === undefined || replica.level === i + 1)
     // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
-    return [there.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
+    return [thereAt(i).map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
   })
   return { binaries, routes: [], rows: [...rows, ...moreRows(own)], carriedRps: levels.map((level) => level * demandRps) }
 }
@@ -293,8 +307,8 @@ const lostRows = (lost: string, own: readonly Replica[], demandRps: number): Pro
     ],
   ])
 
-export const tooFew = (kinds: readonly GpuKind[]): FleetError =>
+export const tooFew = (kinds: readonly GpuKind[], { spared, apart }: Rules): FleetError =>
   new FleetError(
-    `the GPUs that there are do not carry all of it: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
+    `the GPUs that there are do not carry all of it${spared.size + apart.length > 0 ? ' by what spare: and apart: ask' : ''}: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
     'raise count:, or leave it out for what the cheapest fleet would be',
   )

@@ -31,7 +31,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     {
       kind: 'paragraph',
       strong: true,
-      text: `${gpusOf(atPeaks)} for ${models.length} models: ${money(perHour)}/h, ${money(perHour * hoursPerMonth)} a month; ${boundOf(atPeaks)}`,
+      text: `${gpusOf(atPeaks)} for ${models.length} ${models.length === 1 ? 'model' : 'models'}: ${money(perHour)}/h, ${money(perHour * hoursPerMonth)} a month; ${boundOf(atPeaks)}`,
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,

@@ -90,7 +90,7 @@ export interface FleetModel {
 export interface Turning {
   /** Seconds until its slowest replica serves that was not there. */
   readonly loadS: number
-  readonly loadFrom: 'as given' | 'of its table' | 'measured'
+  readonly loadFrom: 'as given' | 'of its table' | 'measured' | 'assumed, from its weights'
   /** It leaves so many seconds before its hours end: what comes then is refused, as the user allows. */
   readonly endsEarlyS?: number
   /** Its requests may wait for that: the SLO's percentile, 0-1, and seconds where its weights wait in the host's memory. */

@@ -1,21 +1,18 @@
 /** Which requests of a model go to which GPUs, in tables and in the words of a manifest. */
-import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
 import { type Block, heading, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import type { Mix } from './mixes.ts'
 import type { Bucket, FleetModel, Packing, Segment } from './packing.ts'
 import { whole } from './packing.ts'
-import { poolOf } from './rules.ts'
+import { type Placement, placementsOf } from './placements.ts'
 
 /** Less than this of a bucket is the solver's rounding. */
 const leastPart = 1e-6
 
-/** Its pools, and how many replicas each has. */
-function poolsOf(model: string, { gpus }: Packing): { readonly segment: Segment; readonly replicas: number }[] {
-  const own = gpus.flatMap(({ slots }) => slots.flatMap((slot) => (slot.model === model && slot.segment ? [slot.segment] : [])))
-  return [...grouped(own, poolOf).values()].map((all) => ({ segment: all[0]!, replicas: Math.round(all.length / all[0]!.gpus) }))
-}
+/** Its pools, and how many replicas each has, the most at once. */
+const poolsOf = (model: string, { gpus }: Packing): Placement[] =>
+  placementsOf(gpus, () => []).filter((placement) => placement.model === model)
 
 const placeOf = ({ gpu, slice, gpus }: Segment): string => `${gpus > 1 ? `${gpus} × ` : ''}${slice === whole ? gpu : `${slice} of ${gpu}`}`
 

@@ -53,10 +53,17 @@ export function keepsAll(
   )
 }
 
-/** Whether what is in memory of a model carries its rate in each step of the day. */
+/** Whether what is in memory of a model carries its rate in each step of the day, and each pool what is routed to it. */
 function keepsHours(gpus: readonly PackedGpu[], model: string, demandRps: number, { levels, levelAt }: OverDay): boolean {
-  const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps)
-  return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * levels[level - 1]! * enough)
+  const keeps = (share: number, pool?: string): boolean => {
+    const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps, pool)
+    return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * share * levels[level - 1]! * enough)
+  }
+  const own = gpus.flatMap(({ slots }) => slots.flatMap((slot) => [slot, ...(slot.stays ?? [])]).filter((one) => one.model === model))
+  const pools = new Map(own.flatMap(({ segment }) => (segment?.routed ? [[poolOf(segment), segment.routed.share] as const] : [])))
+  if (pools.size === 0) return keeps(1)
+  const shares = [...pools.values()].reduce((sum, share) => sum + share, 0)
+  return shares >= enough && [...pools].every(([pool, share]) => keeps(share, pool))
 }
 
 /**

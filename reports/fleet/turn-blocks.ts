@@ -65,6 +65,7 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
   const placements = placementsOf(atPeaks.gpus, () => []).filter(({ inTurns }) => inTurns !== undefined)
   if (placements.length === 0) return []
   const late = atRises.filter(({ model }) => placements.some((placement) => placement.model === model))
+  const routed = [...new Set(placements.flatMap(({ model, segment }) => (segment.routed ? [model] : [])))]
   const early = turning.filter(({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name))
   return [
     ...table(
@@ -78,6 +79,7 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
     ...list([
       `a replica has its slice before it is asked for, by its load and the ${handOverS} s in which a slice changes hands (assumed), in whole quarters of an hour: ${late.length > 0 ? 'no request waits but of models that are named here' : 'no request waits'}`,
       'a model that is out of memory answers nothing: what comes in hours in which its demand says 0 is refused',
+      ...routed.map((model) => `the same parts of the requests of ${model} go to each of its GPUs at all hours`),
       ...early.map(
         ({ name, turning: how, overDay }) =>
           `${name} leaves ${seconds(how!.endsEarlyS!)} before its hours end, as endsEarly: allows: ${percent(overDay!.refused!)} of its requests of a day are refused`,

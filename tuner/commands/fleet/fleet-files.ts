@@ -147,11 +147,13 @@ const unscheduled = ({ byHour }: Placement): string =>
 
 /** bert-a100-80gb-1g-10gb: one for each model and kind of slice, told apart where that is not enough. */
 function deploymentNames(placements: readonly Placement[]): string[] {
-  const taken = new Map<string, number>()
+  const taken = new Set<string>()
   return placements.map(({ model, segment: { gpu, slice, gpus } }) => {
     const name = dnsLabel([model, ...(gpus > 1 ? [`${gpus}x`] : []), gpu, ...(slice === whole ? [] : [slice])].join('-'))
-    const before = taken.get(name) ?? 0
-    taken.set(name, before + 1)
-    return before === 0 ? name : `${name}-${before + 1}`
+    let own = name
+    // A label has an end: of a long name the number stays.
+    for (let n = 2; taken.has(own); n++) own = dnsLabel(`${name.slice(0, -1 - String(n).length)}-${n}`)
+    taken.add(own)
+    return own
   })
 }
