@@ -141,11 +141,13 @@ function gpusOf({ gpus }: Packing): string {
   return kinds.map((kind) => `${gpus.filter((gpu) => gpu.kind === kind).length} ${kind}`).join(' and ') || 'no GPU'
 }
 
-function boundOf({ pricePerHour, boundPerHour }: Packing): string {
+function boundOf({ gpus, pricePerHour, boundPerHour }: Packing): string {
   if (pricePerHour > 0 && !(boundPerHour > 0))
     return 'the solver had no time to say how far from the best possible: --solver-time gives more'
   const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
-  return above < 1e-4 ? 'no packing of these costs less' : `within ${percent(above)} of the best possible`
+  const turned = gpus.flatMap(({ slots }) => slots.flatMap(({ stays = [] }) => stays))
+  const alike = turned.some(({ segment }) => segment.routed) ? ' with the same routes at all hours' : ''
+  return `${above < 1e-4 ? 'no packing of these costs less' : `within ${percent(above)} of the best possible`}${alike}`
 }
 
 const slotsOf = ({ slots }: PackedGpu): string =>

@@ -103,6 +103,7 @@ test('a language model leaves its GPUs to others at night; the same parts of its
   expect(text).toMatch(/chat +L4 +6:45-19:00: 2 +400 s +as given/)
   expect(text).toMatch(/chat +H100 +6:45-19:00: 1/)
   expect(text).toContain('the same parts of the requests of chat go to each of its GPUs at all hours')
+  expect(text).toContain('no packing of these costs less with the same routes at all hours')
   // What the table of routes says, and the file.
   expect(text).toMatch(/requests +of all +rate +2 on L4 +1 on H100/)
   const json = JSON.parse(fleetJson(plan, [chat, jobs], { changes: [], loosened: 0, untried: 0 }))

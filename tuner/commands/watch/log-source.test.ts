@@ -104,6 +104,17 @@ test('beside a log that was moved aside there may be folders and packed ones', a
   expect(await looks.at(130)).toEqual([[60, 60]])
 })
 
+test('a line of megabytes is no request and keeps none from being read; a file without lines is no log', async () => {
+  const looks = new Looks()
+  writeFileSync(path, `${seconds(0, 30)}${'x'.repeat(5 << 20)}\n${seconds(30, 70)}`)
+  expect(await looks.at(70)).toEqual([[0, 60]])
+  appendFileSync(path, seconds(70, 130))
+  expect(await looks.at(130)).toEqual([[60, 60]])
+  writeFileSync(path, 'y'.repeat(3 << 20))
+  const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  await expect(source.read(start, undefined, undefined, new AbortController().signal)).rejects.toThrow(/no line that is known: yyy/)
+})
+
 test('what is no log is refused, with what it needs', async () => {
   const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
   const read = () => source.read(start, undefined, undefined, new AbortController().signal)

@@ -26,7 +26,7 @@ interface Place {
 
 /** A request is logged no later than this after its window. */
 const lateS = 5
-const longestLine = 1 << 20
+const [longestLine, shownOfLine] = [1 << 20, 200]
 
 interface Line {
   readonly text: string
@@ -156,18 +156,25 @@ function filesSince(
   return place.inode === now.ino && copy ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log] : [log]
 }
 
-/** Whole lines from a byte on. What has no end yet is left for later. */
+/** Whole lines from a byte on. What has no end yet is left for later, and of a line that is too long for a request its beginning is all that is told. */
 async function* linesOf(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
   let rest: Buffer = Buffer.alloc(0)
   let end = offset
+  let tooLong = false
   for await (const part of createReadStream(file, { start: offset, signal }) as AsyncIterable<Buffer>) {
     let data = rest.length > 0 ? Buffer.concat([rest, part]) : part
     for (let at = data.indexOf(10); at >= 0; at = data.indexOf(10)) {
       end += at + 1
-      yield { text: data.subarray(0, at).toString('utf8').trimEnd(), end }
+      if (!tooLong) yield { text: data.subarray(0, at).toString('utf8').trimEnd(), end }
+      tooLong = false
       data = data.subarray(at + 1)
     }
-    if (data.length > longestLine) throw new UserError(`${file} has a line of more than 1 MiB`, 'is it an access log?', exitCodes.usage)
+    if (tooLong || data.length > longestLine) {
+      end += data.length
+      if (!tooLong) yield { text: data.subarray(0, shownOfLine).toString('utf8'), end }
+      tooLong = true
+      data = Buffer.alloc(0)
+    }
     rest = data
   }
 }

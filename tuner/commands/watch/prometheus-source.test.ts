@@ -109,7 +109,7 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
 })
 
 /** What a Prometheus that answers so makes of two windows of a minute. */
-async function readFrom(answers: Readonly<Record<string, unknown>>) {
+async function readFrom(answers: Readonly<Record<string, unknown>>, more: Readonly<Record<string, string>> = {}) {
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (part) => (body += part))
@@ -121,7 +121,7 @@ async function readFrom(answers: Readonly<Record<string, unknown>>) {
   await once(server, 'listening')
   try {
     const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    const options = { url, queries: { rate: 'r', latency: 'l' }, windowS: 60, selector: '', percentile: 0.99, firstS: 240 }
+    const options = { url, queries: { rate: 'r', latency: 'l', ...more }, windowS: 60, selector: '', percentile: 0.99, firstS: 240 }
     return await new PrometheusSource(options).read(60_090, undefined, undefined, new AbortController().signal)
   } finally {
     server.close()
@@ -140,6 +140,16 @@ test('a figure that is never a number is named as missing where there were reque
   expect(silent.notes).toEqual([expect.stringContaining('Prometheus has nothing of: latency')])
   expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({ notes: [], silent: false })
   expect((await readFrom({ r: series('NaN', 5), l: series('+Inf', 7) })).windows).toMatchObject([{ rateRps: 5, sloMs: 7 }])
+})
+
+test('per cent where a share is asked for, and figures below 0, are refused', async () => {
+  await expect(readFrom({ r: series(5, -5), l: series(7, 7) })).rejects.toThrow(
+    'the query of rate gives -5, and a number from 0 on is asked for: r',
+  )
+  await expect(readFrom({ r: series(5, 5), l: series(7, 7), g: series(0.5, 87) }, { gpu: 'g' })).rejects.toMatchObject({
+    message: 'the query of gpu gives 87, and a share from 0 to 1 is asked for: g',
+    hint: "of per cent: --query 'gpu=(...) / 100'",
+  })
 })
 
 test('windows that are over without a word of them are silent, and series without values are refused', async () => {

@@ -81,9 +81,20 @@ export class PrometheusSource implements Source {
         `put sum(...), avg(...) or max(...) around it: --query '${name}=sum(...)'`,
         exitCodes.usage,
       )
+    const odd = name === 'version' ? undefined : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
+    if (odd !== undefined)
+      throw new UserError(
+        `the query of ${name} gives ${odd}, and ${isShare(name) ? 'a share from 0 to 1' : 'a number from 0 on'} is asked for: ${filled}`,
+        isShare(name) ? `of per cent: --query '${name}=(...) / 100'` : `write a query of your own: --query '${name}=...'`,
+        exitCodes.usage,
+      )
     return series
   }
 }
+
+const isShare = (name: FigureName): boolean => name === 'errors' || name === 'gpu'
+/** Rates that are reckoned from counters may be a little off. */
+const isOf = (name: FigureName, value: number): boolean => value >= 0 && (!isShare(name) || value <= 1.05)
 
 /** Figures of which there is nothing; NaN is no figure, and right where no request came. */
 function silent(figures: ReadonlyMap<FigureName, readonly Series[]>, windows: readonly ProductionWindow[]): string[] {
