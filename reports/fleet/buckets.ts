@@ -4,8 +4,8 @@
  * A replica that carries r_b requests per second of bucket b alone spends 1/r_b of its time on each: what is routed to one adds up to Σ rate_b / r_b replicas. The paper cuts each
  * bucket into slices of which each goes to one kind as a whole; here parts of any size do, which is never dearer, and routing weights are parts anyway.
  */
-import type { Bucket, FleetModel, Routed, Segment } from './packing.ts'
-import type { Programme, Term } from './programme.ts'
+import type { Bucket, FleetModel, Segment } from './packing.ts'
+import { type Programme, solve, type Term } from './programme.ts'
 
 /** Replicas that requests of one a second keep busy: of each bucket its part. Infinity where one of them cannot be served. */
 const busyPerRps = (buckets: readonly Bucket[], bucketRps: readonly number[], parts: readonly number[]): number =>
@@ -33,24 +33,24 @@ interface Pool {
 
 /**
  * Rows of a model with buckets: every bucket goes somewhere, Σ_s r(s, b) = 1, and no segment gets more than its replicas carry, Σ_b r(s, b)·rate_b / r_b ≤ y(s), or y(s) - 1
- * where one of them may be lost and no request goes elsewhere for it. Of a model that takes turns each level of its day has replicas of its own, y(s, level), and the parts r are
- * those of all levels: who routes need not know the hour.
- * @param levels what is asked, and of each segment the replicas for that @param spared names of the variables that are 1 where a segment has replicas, in order of the pools
+ * where one of them may be lost and no request goes elsewhere for it.
+ * @param spared names of the variables that are 1 where a segment has replicas, in order of the pools
  */
 export function bucketRows(
   prefix: string,
   buckets: readonly Bucket[],
-  levels: readonly { readonly demandRps: number; readonly pools: readonly Pool[] }[],
+  pools: readonly Pool[],
+  demandRps: number,
   spared?: readonly string[],
 ): { readonly routes: readonly string[]; readonly rows: Programme['rows'] } {
-  const routes = levels[0]!.pools.flatMap(({ bucketRps }, s) =>
+  const routes = pools.flatMap(({ bucketRps }, s) =>
     buckets.flatMap((_, b) => (bucketRps[b]! > 0 ? [{ name: `${prefix}_${s}_${b}`, s, b }] : [])),
   )
   const everyBucket = buckets.map((_, b): Programme['rows'][number] => [
     routes.filter((route) => route.b === b).map(({ name }): Term => [1, name]),
     '= 1',
   ])
-  const carriedAt = (demandRps: number, { name, bucketRps }: Pool, s: number): Programme['rows'][number][] => {
+  const carried = pools.flatMap(({ name, bucketRps }, s): Programme['rows'][number][] => {
     const busy = routes
       .filter((route) => route.s === s)
       .map((route): Term => [(buckets[route.b]!.share * demandRps) / bucketRps[route.b]!, route.name])
@@ -58,16 +58,56 @@ export function bucketRows(
     const lost: Term[] = spared ? [[1, spared[s]!]] : []
     const used: Programme['rows'][number][] = spared ? [[[[1, name] as const, [-most, spared[s]!] as const], '<= 0']] : []
     return [[[...busy, [-1, name] as const, ...lost], '<= 0'], ...used]
-  }
-  const carried = levels.flatMap(({ demandRps, pools }) => pools.flatMap((pool, s) => carriedAt(demandRps, pool, s)))
+  })
   return { routes: routes.map(({ name }) => name), rows: [...everyBucket, ...carried] }
 }
 
-/** A segment with what is routed to it. @param rates of its buckets, as they were packed */
-export function routedSegment(segment: Segment, buckets: readonly Bucket[], rates: readonly number[], parts: readonly number[]): Segment {
-  const share = buckets.reduce((sum, bucket, b) => sum + bucket.share * parts[b]!, 0)
-  const routed: Routed = { parts, share }
-  return { ...segment, rateRps: mixtureRps(buckets, rates, parts), routed }
+/** A segment with what is routed to it. @param rates of its buckets, as they were packed @param partsAt each level of its model's day, all alike where there is but one */
+export function routedSegment(
+  segment: Segment,
+  buckets: readonly Bucket[],
+  rates: readonly number[],
+  partsAt: readonly (readonly number[])[],
+): Segment {
+  const levels = partsAt.map((parts) => ({
+    parts,
+    share: buckets.reduce((sum, bucket, b) => sum + bucket.share * parts[b]!, 0),
+    rateRps: mixtureRps(buckets, rates, parts),
+  }))
+  const { rateRps, parts, share } = levels.at(-1)!
+  return { ...segment, rateRps, routed: { parts, share, ...(levels.length > 1 && { levels }) } }
+}
+
+/**
+ * Of a model that takes turns, one way to route its requests at all levels of its day: who routes need not know the hour then.
+ * @param bucketRps of its pools @param levels what is asked, and how many replicas of each pool are there for that
+ * @returns parts of each bucket, pool by pool; undefined where these replicas want other ways at other hours
+ */
+export async function sameRoutes(
+  buckets: readonly Bucket[],
+  bucketRps: readonly (readonly number[])[],
+  levels: readonly { readonly demandRps: number; readonly counts: readonly number[] }[],
+): Promise<number[][] | undefined> {
+  const routes = bucketRps.flatMap((rates, s) => buckets.flatMap((_, b) => (rates[b]! > 0 ? [{ name: `r${s}_${b}`, s, b }] : [])))
+  const rows: Programme['rows'][number][] = [
+    ...buckets.map((_, b): Programme['rows'][number] => [
+      routes.filter((route) => route.b === b).map(({ name }): Term => [1, name]),
+      '= 1',
+    ]),
+    ...levels.flatMap(({ demandRps, counts }) =>
+      counts.flatMap((count, s): Programme['rows'][number][] => {
+        const busy = routes.filter((route) => route.s === s)
+        return [[busy.map(({ name, b }): Term => [(buckets[b]!.share * demandRps) / bucketRps[s]![b]!, name]), `<= ${count}`]]
+      }),
+    ),
+  ]
+  const solved = await solve(
+    { cost: routes.map(({ name }): Term => [0, name]), rows: rows.filter(([terms]) => terms.length > 0), integers: [] },
+    1,
+  )
+  if (solved === 'infeasible') return undefined
+  const partOf = new Map(routes.map(({ name }, i) => [name, solved.values[i]!]))
+  return bucketRps.map((_, s) => buckets.map((__, b) => Math.min(1, Math.max(0, partOf.get(`r${s}_${b}`) ?? 0))))
 }
 
 /** The same model routed by input length alone: the length of an answer need not be known beforehand. Undefined where that is all that is told apart already. */

@@ -1,6 +1,6 @@
 /** What stands on GPUs while a fleet changes: replicas that are always there, and those that have a place in turns. */
-import { clockAt, stepsOfDay } from './over-day.ts'
-import { type PackedGpu, type Stay, whole } from './packing.ts'
+import { clockAt, type OverDay, stepsOfDay } from './over-day.ts'
+import { type PackedGpu, routedAt, type Stay, whole } from './packing.ts'
 
 interface Replica {
   readonly model: string
@@ -11,8 +11,8 @@ interface Replica {
 interface InTurns extends Replica {
   /** '6:45-20:00', or as requests come. */
   readonly when: string
-  /** Steps of the day in which it serves; absent: all of them. */
-  readonly serves?: readonly boolean[]
+  /** In each step of the day, requests per second; absent: its rate in all of them. */
+  readonly carries?: readonly number[]
 }
 
 export interface Place {
@@ -29,11 +29,14 @@ export interface Block {
   readonly places: readonly Place[]
 }
 
-/**
- * GPUs of a packing, those of a replica on several taken together.
- * @param leadOf of a model that takes turns, steps of the day for which it has its slice before it serves
- */
-export function blocksOf(gpus: readonly PackedGpu[], leadOf: (model: string) => number = () => 0): Block[] {
+/** Of a model that takes turns: steps of the day for which it has its slice before it serves, and what is asked in each. */
+interface TurnOf {
+  readonly lead: number
+  readonly askedAt?: OverDay['askedAt']
+}
+
+/** GPUs of a packing, those of a replica on several taken together. */
+export function blocksOf(gpus: readonly PackedGpu[], turnOf: (model: string) => TurnOf = () => ({ lead: 0 })): Block[] {
   const single: Block[] = []
   const shared = new Map<string, number>()
   for (const { kind, slots } of gpus) {
@@ -43,9 +46,11 @@ export function blocksOf(gpus: readonly PackedGpu[], leadOf: (model: string) => 
         kind,
         gpus: 1,
         places: slots.map(({ slice, model, segment: on, stays, waiting }): Place => {
+          if (model && on?.routed?.levels)
+            return { slice, turns: [stayOf({ model, segment: on, from: 0, to: stepsOfDay }, { ...turnOf(model), lead: 0 })] }
           if (model && on) return { slice, replica: { model, rateRps: on.rateRps } }
           if (waiting) return { slice, turns: waiting.map((one) => ({ ...replicaOf(one), when: 'as requests come' })) }
-          return { slice, ...(stays && { turns: stays.map((stay) => stayOf(stay, leadOf(stay.model))) }) }
+          return { slice, ...(stays && { turns: stays.map((stay) => stayOf(stay, turnOf(stay.model))) }) }
         }),
       })
       continue
@@ -61,10 +66,11 @@ export function blocksOf(gpus: readonly PackedGpu[], leadOf: (model: string) => 
 
 const replicaOf = ({ model, segment }: Pick<Stay, 'model' | 'segment'>): Replica => ({ model, rateRps: segment.rateRps })
 
-function stayOf(stay: Stay, lead: number): InTurns {
-  const { from, to } = stay
-  const serves = Array.from({ length: stepsOfDay }, (_, step) => [step, step + stepsOfDay].some((at) => at >= from + lead && at < to))
-  return { ...replicaOf(stay), when: `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`, serves }
+function stayOf(stay: Stay, { lead, askedAt }: TurnOf): InTurns {
+  const { from, to, segment } = stay
+  const serves = (step: number) => [step, step + stepsOfDay].some((at) => at >= from + lead && at < to)
+  const carries = Array.from({ length: stepsOfDay }, (_, step) => (serves(step) ? routedAt(segment, askedAt?.[step] ?? 0).rateRps : 0))
+  return { ...replicaOf(stay), when: `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`, carries }
 }
 
 export const isUsed = ({ replica, turns }: Place): boolean => replica !== undefined || turns !== undefined
@@ -72,13 +78,13 @@ export const isUsed = ({ replica, turns }: Place): boolean => replica !== undefi
 /** What replicas carry in each part of the day, by model. */
 export function ratesOf(places: readonly Place[], parts: number): Map<string, number[]> {
   const rates = new Map<string, number[]>()
-  for (const { model, rateRps, serves } of places.flatMap(({ replica, turns = [] }): Partial<InTurns>[] => [
+  for (const { model, rateRps, carries } of places.flatMap(({ replica, turns = [] }): Partial<InTurns>[] => [
     ...(replica ? [replica] : []),
     ...turns,
   ])) {
     const own = rates.get(model!) ?? new Array<number>(parts).fill(0)
     rates.set(model!, own)
-    for (let part = 0; part < parts; part++) if (serves?.[part] ?? true) own[part]! += rateRps!
+    for (let part = 0; part < parts; part++) own[part]! += carries?.[part] ?? rateRps!
   }
   return rates
 }
@@ -87,7 +93,7 @@ export function ratesOf(places: readonly Place[], parts: number): Map<string, nu
 export const saidOn = (places: readonly Place[]): readonly (Replica & { readonly slice: string; readonly when?: string })[] =>
   places.flatMap(({ slice, replica, turns = [] }) => [
     ...(replica ? [{ slice, ...replica }] : []),
-    ...turns.map(({ serves: _, ...turn }) => ({ slice, ...turn })),
+    ...turns.map(({ carries: _, ...turn }) => ({ slice, ...turn })),
   ])
 
 export const rateOf = (places: readonly Place[]): number =>

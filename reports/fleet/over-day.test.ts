@@ -24,7 +24,7 @@ test('a model is in memory from the load before its hours on, over midnight too,
   expect(overDayOf(rates(8), 0).levels).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map((share) => share / 8))
   expect(overDayOf(rates(5), 0).levels).toEqual([0.2, 0.4, 0.6, 0.8, 1])
   expect(overDayOf(rates(5), 0, 4).levels).toEqual([0.25, 0.5, 0.75, 1])
-  expect(overDayOf(dayOf('0-24:5'), 100)).toEqual({ levels: [1], levelAt: Array(96).fill(1) })
+  expect(overDayOf(dayOf('0-24:5'), 100)).toEqual({ levels: [1], levelAt: Array(96).fill(1), askedAt: Array(96).fill(1) })
 })
 
 test('days are folded by what clocks show, through their change: a peak at ten o’clock is at ten on every day', () => {

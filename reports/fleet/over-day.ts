@@ -10,6 +10,8 @@ export interface OverDay {
   readonly levels: readonly number[]
   /** Of each step, how many of the levels are reached: with 0 nothing of the model is in memory. */
   readonly levelAt: readonly number[]
+  /** Likewise, how many are asked for: what is loading answers nothing yet. */
+  readonly askedAt: readonly number[]
   /** Of its requests of a day, 0-1, those that come when it has left before its hours end. */
   readonly refused?: number
 }
@@ -27,7 +29,8 @@ export function overDayOf(rates: readonly number[], aheadS: number, mostLevels =
   const roundedUp = (share: number) => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
   const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
   const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
-  return { levels, levelAt: held.map((rps) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1) }
+  const levelOf = (rps: number) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1
+  return { levels, levelAt: held.map(levelOf), askedAt: rates.map(levelOf) }
 }
 
 /** Rates without the last of every span of hours before one in which nothing is asked. */

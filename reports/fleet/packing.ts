@@ -34,7 +34,18 @@ export interface Routed {
   readonly parts: readonly number[]
   /** Of all requests, 0-1. */
   readonly share: number
+  /** Where that changes over the day of a model that takes turns: at each of its levels, the last as above. */
+  readonly levels?: readonly RoutedAt[]
 }
+
+interface RoutedAt extends Omit<Routed, 'levels'> {
+  /** What a replica carries of that mixture; 0 where nothing goes there. */
+  readonly rateRps: number
+}
+
+/** What goes to a segment, and what a replica of it carries, at a level of its model's day, the first is 1. */
+export const routedAt = ({ routed, rateRps }: Segment, level: number): RoutedAt =>
+  routed?.levels?.[level - 1] ?? { parts: routed?.parts ?? [], share: routed?.share ?? 1, rateRps }
 
 /** One replica of a model on a slice, as it was measured. */
 export interface Segment {

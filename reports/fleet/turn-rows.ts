@@ -2,6 +2,7 @@
 import { grouped } from '../../trials/grouped.ts'
 import type { Counted, Wanted } from './assignment.ts'
 import { stepsOfDay } from './over-day.ts'
+import { routedAt } from './packing.ts'
 import type { Programme } from './programme.ts'
 import { enough, poolOf } from './rules.ts'
 
@@ -54,8 +55,12 @@ export function trimmed(replicas: readonly Counted[], wanted: readonly Wanted[])
       // What is routed to one pool, no other carries.
       const pools = own.some(({ segment }) => segment.routed) ? [...grouped(own, ({ segment }) => poolOf(segment)).values()] : [own]
       const fewer = pools.flatMap((pool) => {
-        const asked = demandRps * (pool.find(({ segment }) => segment.routed)?.segment.routed?.share ?? 1)
-        return overDay.levels.reduce((kept, level, i) => withFewerFrom(i + 1, kept, level * asked, i + 1 < overDay.levels.length), pool)
+        const of = pool.find(({ segment }) => segment.routed)?.segment
+        const shareAt = (level: number) => (of ? routedAt(of, level).share : 1)
+        return overDay.levels.reduce(
+          (kept, level, i) => withFewerFrom(i + 1, kept, level * demandRps * shareAt(i + 1), i + 1 < overDay.levels.length),
+          pool,
+        )
       })
       return [...others, ...fewer]
     },
@@ -66,10 +71,11 @@ export function trimmed(replicas: readonly Counted[], wanted: readonly Wanted[])
 /** @param more there are levels above, from which on what is not needed here is in memory */
 function withFewerFrom(from: number, own: Counted[], askedRps: number, more: boolean): Counted[] {
   const counts = own.map(({ count }) => count)
-  const carried = () => own.reduce((sum, { segment, from: since = 0 }, i) => sum + (since <= from ? counts[i]! * segment.rateRps : 0), 0)
+  const carried = () =>
+    own.reduce((sum, { segment, from: since = 0 }, i) => sum + (since <= from ? counts[i]! * routedAt(segment, from).rateRps : 0), 0)
   for (const [i, { segment, from: since }] of own.entries()) {
     if (since !== from) continue
-    while (counts[i]! > 0 && carried() - segment.rateRps >= askedRps * enough) {
+    while (counts[i]! > 0 && carried() - routedAt(segment, from).rateRps >= askedRps * enough) {
       counts[i]!--
       const later = more ? own.findIndex((one) => one.segment === segment && one.from === from + 1) : -1
       if (later >= 0) counts[later]!++

@@ -175,13 +175,15 @@ function migrationTo(
   const asked = new Map(
     models.map((model, i) => [model.name, turning ? askedOver(model, timezone) : hoursRps[i]!.map((rps) => rps * (1 - headroom))]),
   )
-  const leadOf = (name: string) =>
-    atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(turning?.find((model) => model.name === name)?.turning)
+  const turnOf = (name: string) => {
+    const of = turning?.find((model) => model.name === name)
+    return { lead: atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(of?.turning), askedAt: of?.overDay?.askedAt }
+  }
   const limitOf = (kind: string) => {
     const known = kinds.find(({ name }) => name === kind)
     return known ? (known.count ?? Number.POSITIVE_INFINITY) : 0
   }
-  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus, leadOf), limitOf, asked)
+  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus, turnOf), limitOf, asked)
 }
 
 interface Found {
