@@ -1,5 +1,5 @@
 /** What stands on GPUs while a fleet changes: replicas that are always there, and those that have a place in turns. */
-import { clockAt, type OverDay, stepsOfDay } from './over-day.ts'
+import { type OverDay, spanOf, stepsOfDay } from './over-day.ts'
 import { type PackedGpu, routedAt, type Stay, whole } from './packing.ts'
 
 interface Replica {
@@ -70,7 +70,7 @@ function stayOf(stay: Stay, { lead, askedAt }: TurnOf): InTurns {
   const { from, to, segment } = stay
   const serves = (step: number) => [step, step + stepsOfDay].some((at) => at >= from + lead && at < to)
   const carries = Array.from({ length: stepsOfDay }, (_, step) => (serves(step) ? routedAt(segment, askedAt?.[step] ?? 0).rateRps : 0))
-  return { ...replicaOf(stay), when: `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`, carries }
+  return { ...replicaOf(stay), when: spanOf(stay), carries }
 }
 
 export const isUsed = ({ replica, turns }: Place): boolean => replica !== undefined || turns !== undefined

@@ -104,3 +104,7 @@ export function clockAt(step: number): string {
   const minutes = (step % stepsOfDay) * (stepSeconds / 60)
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`
 }
+
+/** '6:45-20:00' @param to above the day's end where it is over midnight */
+export const spanOf = ({ from, to }: { readonly from: number; readonly to: number }): string =>
+  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`

@@ -2,17 +2,14 @@
 import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { clockAt, stepSeconds, stepsOfDay } from './over-day.ts'
-import { type FleetModel, type PackedGpu, type Packing, type Stay, type Waiting, whole } from './packing.ts'
+import { clockAt, spanOf, stepSeconds, stepsOfDay } from './over-day.ts'
+import { type FleetModel, type PackedGpu, type Packing, type Waiting, whole } from './packing.ts'
 import { placementsOf } from './placements.ts'
 import { handOverS } from './turning.ts'
 import { partForLoads, type Waits } from './waits.ts'
 
 export const takesTurnsIn = ({ gpus }: Packing): boolean =>
   gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
-
-const spanOf = ({ from, to }: Pick<Stay, 'from' | 'to'>): string =>
-  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
 
 /** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
 export function turnsOn({ stays, waiting }: PackedGpu['slots'][number]): string | undefined {
