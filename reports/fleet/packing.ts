@@ -29,7 +29,7 @@ export interface Bucket {
 }
 
 /** What of a model's requests goes to one segment of it. */
-export interface Routed {
+interface Routed {
   /** Of each bucket, 0-1. */
   readonly parts: readonly number[]
   /** Of all requests, 0-1. */

@@ -34,8 +34,28 @@ export function contentsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[],
       .filter((group) =>
         apart.every((names) => new Set(group.map(({ model }) => model).filter((model) => names.includes(model))).size <= 1),
       )
-      .flatMap((group) => withoutLesser(splitsOf(group, 1).flatMap((split) => filled(kind, split, slows))))
+      .flatMap((group) => contentsOfGroup(kind, group, slows))
   })
+}
+
+/** What was reckoned before, whatever was asked of the models then: a fleet is packed for many hours and changes. */
+const reckoned = new WeakMap<Interference, Map<string, readonly Content[]>>()
+const numbers = new WeakMap<Segment, number>()
+let numbered = 0
+
+function numberOf(row: Segment): number {
+  const number = numbers.get(row) ?? ++numbered
+  numbers.set(row, number)
+  return number
+}
+
+function contentsOfGroup(kind: GpuKind, group: readonly OnShares[], slows: Interference): Content[] {
+  const before = reckoned.get(slows) ?? new Map<string, readonly Content[]>()
+  reckoned.set(slows, before)
+  const key = JSON.stringify([kind.name, kind.mps, group.map(({ model, shares }) => [model, shares.map(({ rows }) => rows.map(numberOf))])])
+  const found = before.get(key) ?? withoutLesser(splitsOf(group, 1).flatMap((split) => filled(kind, split, slows)))
+  before.set(key, found)
+  return found.map((content) => ({ ...content, kind }))
 }
 
 /** Those of which no other of the same models carries as much of each. */
@@ -84,30 +104,45 @@ function splitsOf([first, ...others]: readonly OnShares[], left: number): OnShar
     .flatMap((at) => splitsOf(others, left - at.share).map((rest) => [{ model: first.model, ...at }, ...rest]))
 }
 
-/** Each in every configuration that serves as slow as it gets, as far as their memory fits together. */
+/** Each in the configuration that carries most as slow as it gets; where their memory does not fit together, in all that do. */
 function filled(kind: GpuKind, split: readonly OnShare[], slows: Interference): Content[] {
-  let ways: { readonly sharers: readonly Sharer[]; readonly memoryMiB: number }[] = [{ sharers: [], memoryMiB: 0 }]
-  for (const [i, { model, rows }] of split.entries()) {
-    const others = split.flatMap(({ model: of, share, rows: [row] }, j): Neighbour[] =>
-      j === i ? [] : [{ model: of, share, latencyMs: row!.latencyMs! }],
-    )
-    const options = rows
-      .map((row) => ({ row, slowdown: slows(kind.name, { model, share: row.share!, latencyMs: row.latencyMs! }, others) }))
-      .map(({ row, slowdown }) => ({ row, slowdown, rateRps: slowedRps(row, slowdown), memoryMiB: memoryOf(row) }))
-      .filter(({ rateRps }) => rateRps > 0)
-      // What takes more memory has to carry more for it.
-      .sort((a, b) => a.memoryMiB - b.memoryMiB || b.rateRps - a.rateRps)
-      .filter(({ rateRps }, o, all) => all.slice(0, o).every((lighter) => lighter.rateRps < rateRps))
-    ways = ways.flatMap(({ sharers, memoryMiB: taken }) =>
-      options
-        .filter(({ memoryMiB }) => taken + memoryMiB <= kind.mps!.memoryMiB)
-        .map(({ row, slowdown, rateRps, memoryMiB }) => {
-          const beside = others.length > 0 && { beside: { others: others.map((of) => of.model), aloneRps: row.rateRps, ...slowdown } }
-          return { sharers: [...sharers, { model, segment: { ...row, rateRps, ...beside } }], memoryMiB: taken + memoryMiB }
-        }),
-    )
-  }
-  return ways.map(({ sharers }) => ({ kind, sharers }))
+  const { memoryMiB: room } = kind.mps!
+  const options = split.map(({ model, rows }, i) => optionsOf(kind, rows, { model, others: split.filter((_, j) => j !== i) }, slows))
+  if (options.some((own) => own.length === 0)) return []
+  const most = options.map((own) => own.at(-1)!)
+  if (memoryTaken(most) <= room) return [{ kind, sharers: most.map(({ sharer }) => sharer) }]
+  const ways = options.reduce<Option[][]>(
+    (all, own) => all.flatMap((some) => own.map((one) => [...some, one]).filter((joined) => memoryTaken(joined) <= room)),
+    [[]],
+  )
+  return withoutLesser(ways.map((one) => ({ kind, sharers: one.map(({ sharer }) => sharer) })))
+}
+
+interface Option {
+  readonly sharer: Sharer
+  readonly memoryMiB: number
+}
+
+const memoryTaken = (all: readonly Option[]): number => all.reduce((sum, { memoryMiB }) => sum + memoryMiB, 0)
+
+/** Configurations of a model on its share beside these others, lightest first: what takes more memory carries more for it. */
+function optionsOf(
+  kind: GpuKind,
+  rows: readonly Segment[],
+  { model, others }: { readonly model: string; readonly others: readonly OnShare[] },
+  slows: Interference,
+): Option[] {
+  const beside = others.map(({ model: of, share, rows: [row] }): Neighbour => ({ model: of, share, latencyMs: row!.latencyMs! }))
+  const options = rows.flatMap((row): Option[] => {
+    const slowdown = slows(kind.name, { model, share: row.share!, latencyMs: row.latencyMs! }, beside)
+    const rateRps = slowedRps(row, slowdown)
+    const how = beside.length > 0 && { beside: { others: others.map((of) => of.model), aloneRps: row.rateRps, ...slowdown } }
+    return rateRps > 0 ? [{ sharer: { model, segment: { ...row, rateRps, ...how } }, memoryMiB: memoryOf(row) }] : []
+  })
+  const rateOf = ({ sharer }: Option) => sharer.segment.rateRps
+  return options
+    .sort((a, b) => a.memoryMiB - b.memoryMiB || rateOf(b) - rateOf(a))
+    .filter((one, i, all) => all.slice(0, i).every((lighter) => rateOf(lighter) < rateOf(one)))
 }
 
 /** A server that takes so many times as long keeps its SLO at that part of its rate, where a batch is done in time. */

@@ -264,7 +264,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
   const pairs = given.pairs === undefined ? undefined : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
-  const rules = { spared: new Set(spared), apart: given.apart, ...(pairs && { slows: interferenceOf(pairs.measured) }) }
+  const rules = { spared: new Set(spared), apart: given.apart, slows: interferenceOf(pairs?.measured) }
   return {
     folder: dirname(path),
     kinds,

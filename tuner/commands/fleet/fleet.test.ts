@@ -124,10 +124,10 @@ test('keys of deployment: GPUs of a node, the zone of the hours, and no secret t
 test('one GPU to lose, for all or some, and models apart, which must be there', () => {
   const rulesOf = (more: string, ofA = '') =>
     fileOf(`gpus: {L4: }\nmodels:\n  a: {table: a.csv, demand: 5${ofA}}\n  b: {table: b.csv, demand: 5}\n${more}\n`).rules
-  expect(rulesOf('')).toEqual({ spared: new Set(), apart: [] })
-  expect(rulesOf('spare: 1\napart: [[a, b]]')).toEqual({ spared: new Set(['a', 'b']), apart: [['a', 'b']] })
-  expect(rulesOf('spare: 1', ', spare: 0')).toEqual({ spared: new Set(['b']), apart: [] })
-  expect(rulesOf('', ', spare: 1')).toEqual({ spared: new Set(['a']), apart: [] })
+  expect(rulesOf('')).toMatchObject({ spared: new Set(), apart: [] })
+  expect(rulesOf('spare: 1\napart: [[a, b]]')).toMatchObject({ spared: new Set(['a', 'b']), apart: [['a', 'b']] })
+  expect(rulesOf('spare: 1', ', spare: 0')).toMatchObject({ spared: new Set(['b']), apart: [] })
+  expect(rulesOf('', ', spare: 1')).toMatchObject({ spared: new Set(['a']), apart: [] })
   expect(() => rulesOf('apart: [[a, c], [b, b]]')).toThrow(/apart.0.1: no model is called 'c'(.|\n)*'b' is named twice/)
   expect(() => rulesOf('spare: 2')).toThrow(/spare/)
 })
