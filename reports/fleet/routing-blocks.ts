@@ -100,10 +100,10 @@ export function routingComment(model: string, { routed }: Segment, buckets: read
   if (routed === undefined) return ''
   const linesOf = (parts: readonly number[]) =>
     buckets.flatMap(({ name }, b) => (parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(parts[b]!)} of them`]))
-  const lines = routed.levels?.flatMap(({ parts }, i) => [
-    `#  ${hoursOf(overDay?.askedAt.map((level) => level === i + 1) ?? [])}:`,
-    ...linesOf(parts),
-  ])
+  const lines = routed.levels?.flatMap(({ parts }, i) => {
+    const hours = `#  ${hoursOf(overDay?.askedAt.map((level) => level === i + 1) ?? [])}:`
+    return linesOf(parts).length === 0 ? [`${hours} none`] : [hours, ...linesOf(parts)]
+  })
   return `# Of the requests of ${model} these go to these replicas, and no others:\n${(lines ?? linesOf(routed.parts)).join('\n')}\n`
 }
 

@@ -163,8 +163,12 @@ test('where fewer replicas are there its requests go other ways, and it is said 
   const { steps } = planMigration(today, blocksOf(plan.atPeaks.gpus, turnOf), () => 9, asked)
   expect(steps.flatMap(({ short }) => short)).toEqual([])
   expect(steps.at(-1)!.gpusInUse).toEqual({ H100: 1, L4: 1 })
-  const [small] = placementsOf(plan.atPeaks.gpus, () => []).filter(({ segment }) => segment.gpu === 'L4')
-  const comment = routingComment('chat', small!.segment, buckets, plan.turning![0]!.overDay)
+  const commentOf = (gpu: string) => {
+    const { segment } = placementsOf(plan.atPeaks.gpus, () => []).find((one) => one.model === 'chat' && one.segment.gpu === gpu)!
+    return routingComment('chat', segment, buckets, plan.turning![0]!.overDay)
+  }
+  const comment = commentOf('L4')
+  expect(commentOf('H100')).toContain('#  20:00-7:00: none\n#  7:00-20:00:\n')
   expect(comment).toMatch(
     /^# Of the requests of chat these go to these replicas, and no others:\n# {2}20:00-7:00:\n# {3}short: 100 % of them\n/,
   )
