@@ -38,6 +38,14 @@ test('byte order mark, CRLF and quotes are read, one that never closes is told',
   expect(problem(() => read('0,5\n'))).toMatch(/t.csv has one row/)
 })
 
+test('a rate that is held for long where rows are missing is told', () => {
+  const every = (minutes: readonly number[]) => minutes.map((minute) => `${minute * 60},5\n`).join('')
+  expect(read(every([0, 5, 10, 15, 375, 380])).what).toBe(
+    'the trace t.csv (6 rates over 6.42 h; one is held for 6 h, where most last 5 min)',
+  )
+  expect(read(every([0, 5, 10, 15, 60])).what).toBe('the trace t.csv (5 rates over 1.75 h)')
+})
+
 test('milliseconds, microseconds and nanoseconds since 1970 are the same time', () => {
   const seconds = read('1767225600,1\n1767229200,2\n')
   for (const zeros of ['000', '000000', '000000000'])

@@ -104,9 +104,22 @@ export function traceDemand(text: string, file: string): Demand {
     what: '',
     ...(beginsAtS > aYearSeconds && beginsAtS < latestSeconds && { beginsAtS, ...(isOfClock(rows[header]!.cells[0]!) && asClocksShow) }),
   }
-  const lasts = `${significant(periodSeconds(demand) / 3600)} h`
-  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts})` })
+  const lasts = timeSaid(periodSeconds(demand))
+  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)})` })
 }
+
+const timeSaid = (seconds: number): string =>
+  seconds >= 3600 ? `${significant(seconds / 3600)} h` : seconds >= 60 ? `${significant(seconds / 60)} min` : `${significant(seconds)} s`
+
+/** Where rows are missing a rate is held for long: that is told. */
+function holeIn({ spans }: Pick<Demand, 'spans'>): string {
+  const lasting = spans.map(({ seconds }) => seconds).sort((a, b) => a - b)
+  const [usual, longest] = [lasting[Math.floor(lasting.length / 2)]!, lasting.at(-1)!]
+  return longest > mostHeld * usual ? `; one is held for ${timeSaid(longest)}, where most last ${timeSaid(usual)}` : ''
+}
+
+/** Times as long as most rates: rows are missing, or were written when the rate changed. */
+const mostHeld = 10
 
 function rowsOf(text: string, file: string, hint: string): CsvRecord[] {
   try {
