@@ -25,7 +25,7 @@ export interface Wanted {
   /** Kinds of its requests that may go to different segments, and what is known of mixtures. */
   readonly buckets?: FleetModel['buckets']
   readonly mixedRps?: FleetModel['mixedRps']
-  /** On shares of GPUs under MPS. */
+  /** On shares of GPUs under MPS. Models that bear the loss of a GPU, and those whose requests are routed by size, have slices or GPUs of their own. */
   readonly shared?: readonly Segment[]
   /** What of it is in memory when, and how it comes back, of one that takes turns. */
   readonly overDay?: FleetModel['overDay']

@@ -4,8 +4,8 @@
  * A replica that carries r_b requests per second of bucket b alone spends 1/r_b of its time on each: what is routed to one adds up to Σ rate_b / r_b replicas. The paper cuts each
  * bucket into slices of which each goes to one kind as a whole; here parts of any size do, which is never dearer, and routing weights are parts anyway.
  */
-import type { Bucket, FleetModel, Routed, Segment } from './packing.ts'
-import type { Programme, Term } from './programme.ts'
+import type { Bucket, FleetModel, Segment } from './packing.ts'
+import { type Programme, solve, type Term } from './programme.ts'
 
 /** Replicas that requests of one a second keep busy: of each bucket its part. Infinity where one of them cannot be served. */
 const busyPerRps = (buckets: readonly Bucket[], bucketRps: readonly number[], parts: readonly number[]): number =>
@@ -62,11 +62,52 @@ export function bucketRows(
   return { routes: routes.map(({ name }) => name), rows: [...everyBucket, ...carried] }
 }
 
-/** A segment with what is routed to it. @param rates of its buckets, as they were packed */
-export function routedSegment(segment: Segment, buckets: readonly Bucket[], rates: readonly number[], parts: readonly number[]): Segment {
-  const share = buckets.reduce((sum, bucket, b) => sum + bucket.share * parts[b]!, 0)
-  const routed: Routed = { parts, share }
-  return { ...segment, rateRps: mixtureRps(buckets, rates, parts), routed }
+/** A segment with what is routed to it. @param rates of its buckets, as they were packed @param partsAt each level of its model's day, all alike where there is but one */
+export function routedSegment(
+  segment: Segment,
+  buckets: readonly Bucket[],
+  rates: readonly number[],
+  partsAt: readonly (readonly number[])[],
+): Segment {
+  const levels = partsAt.map((parts) => ({
+    parts,
+    share: buckets.reduce((sum, bucket, b) => sum + bucket.share * parts[b]!, 0),
+    rateRps: mixtureRps(buckets, rates, parts),
+  }))
+  const { rateRps, parts, share } = levels.at(-1)!
+  return { ...segment, rateRps, routed: { parts, share, ...(levels.length > 1 && { levels }) } }
+}
+
+/**
+ * Of a model that takes turns, one way to route its requests at all levels of its day: who routes need not know the hour then.
+ * @param bucketRps of its pools @param levels what is asked, and how many replicas of each pool are there for that
+ * @returns parts of each bucket, pool by pool; undefined where these replicas want other ways at other hours
+ */
+export async function sameRoutes(
+  buckets: readonly Bucket[],
+  bucketRps: readonly (readonly number[])[],
+  levels: readonly { readonly demandRps: number; readonly counts: readonly number[] }[],
+): Promise<number[][] | undefined> {
+  const routes = bucketRps.flatMap((rates, s) => buckets.flatMap((_, b) => (rates[b]! > 0 ? [{ name: `r${s}_${b}`, s, b }] : [])))
+  const rows: Programme['rows'][number][] = [
+    ...buckets.map((_, b): Programme['rows'][number] => [
+      routes.filter((route) => route.b === b).map(({ name }): Term => [1, name]),
+      '= 1',
+    ]),
+    ...levels.flatMap(({ demandRps, counts }) =>
+      counts.flatMap((count, s): Programme['rows'][number][] => {
+        const busy = routes.filter((route) => route.s === s)
+        return [[busy.map(({ name, b }): Term => [(buckets[b]!.share * demandRps) / bucketRps[s]![b]!, name]), `<= ${count}`]]
+      }),
+    ),
+  ]
+  const solved = await solve(
+    { cost: routes.map(({ name }): Term => [0, name]), rows: rows.filter(([terms]) => terms.length > 0), integers: [] },
+    1,
+  )
+  if (solved === 'infeasible') return undefined
+  const partOf = new Map(routes.map(({ name }, i) => [name, solved.values[i]!]))
+  return bucketRps.map((_, s) => buckets.map((__, b) => Math.min(1, Math.max(0, partOf.get(`r${s}_${b}`) ?? 0))))
 }
 
 /** The same model routed by input length alone: the length of an answer need not be known beforehand. Undefined where that is all that is told apart already. */

@@ -13,7 +13,7 @@ export interface SharedColumn {
 
 /** So many are solved for all at once. */
 const mostAtOnce = 1500
-const [mostRounds, joinedEachRound] = [30, 150]
+const [mostRounds, joinedEachRound] = [60, 400]
 
 /**
  * @param programme with these columns, the same rows whichever they are

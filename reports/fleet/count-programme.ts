@@ -1,9 +1,9 @@
 /** The programme of counts: how many GPUs are cut in which way, and how many replicas of which segments stand on their slices (`pack.ts` says why that is enough). */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import type { Counted, Wanted } from './assignment.ts'
-import { bucketRows, routedSegment } from './buckets.ts'
+import { bucketRows, routedSegment, sameRoutes } from './buckets.ts'
 import { fewContents, type SharedColumn } from './content-columns.ts'
-import { FleetError, type GpuKind, type Packing, type Segment } from './packing.ts'
+import { FleetError, type GpuKind, type Packing, routedAt, type Segment } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
@@ -66,10 +66,13 @@ export async function counted(
     bound ??= found.bound
     const short = found.routed.filter(({ of, segment, counted: { segment: as } }) => {
       const known = slower.get(segment) ?? 1
-      const addedRps = as.rateRps / known
-      const carries = of.mixedRps?.(segment, as.routed!.parts, addedRps) ?? addedRps
-      const less = carries < as.rateRps * (1 - mixtureTolerance)
-      if (less) slower.set(segment, Math.max(0.01, carries / addedRps))
+      const carried = (as.routed!.levels ?? [routedAt(as, 1)]).flatMap(({ parts, rateRps }) => {
+        const addedRps = rateRps / known
+        return addedRps > 0 ? [(of.mixedRps?.(segment, parts, addedRps) ?? addedRps) / addedRps] : []
+      })
+      const least = Math.min(...carried)
+      const less = least < known * (1 - mixtureTolerance)
+      if (less) slower.set(segment, Math.max(0.01, least))
       return less
     })
     if (short.length === 0) return { ...found, bound }
@@ -124,24 +127,25 @@ async function countedOnce(
   // What is lost of a model that bears that has variables of its own.
   const start = known && rules.spared.size === 0 ? startFrom(known, columns, replicas) : undefined
   const solved = await solve(programme(shared), seconds, start)
-  if (solved === 'infeasible') throw tooFew(kinds)
+  if (solved === 'infeasible') throw tooFew(kinds, rules)
   const counts = solved.values.map(Math.round)
   const at = columns.length + replicas.length
   const partOf = new Map(routes.map((name, i) => [name, solved.values[at + i] ?? 0]))
+  const countOf = new Map(replicas.map(({ name }, i) => [name, counts[columns.length + i] ?? 0]))
+  const routed = await routedSegments(wanted, replicas, countOf, partOf)
   const all = replicas.map((replica, i) => {
-    const { m, of, segment, rates, level } = replica
+    const { of, segment, level } = replica
     const count = counts[columns.length + i] ?? 0
-    if (level !== undefined) {
-      // Level by level of a segment, they stand one after the other.
-      const before = level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
-      return { of, segment, counted: { model: of.model, segment, count: count - before, from: level } }
-    }
-    if (of.buckets === undefined) return { of, segment, counted: { model: of.model, segment, count } }
-    const s = of.best.indexOf(segment)
-    const parts = of.buckets.map((_, b) => Math.min(1, Math.max(0, partOf.get(`r${m}_${s}_${b}`) ?? 0)))
-    const as = count > 0 ? routedSegment(segment, of.buckets, rates!, parts) : segment
+    // Level by level of a segment, they stand one after the other.
+    const before = level !== undefined && level > 1 ? (counts[columns.length + i - 1] ?? 0) : 0
+    const as = (count > 0 ? routed.get(segment) : undefined) ?? segment
     // One to which nothing goes is none.
-    return { of, segment, counted: { model: of.model, segment: as, count: as.routed && as.routed.share > 1e-9 ? count : 0 } }
+    const none = of.buckets !== undefined && !isAsked(as)
+    return {
+      of,
+      segment,
+      counted: { model: of.model, segment: as, count: none ? 0 : count - before, ...(level !== undefined && { from: level }) },
+    }
   })
   return {
     gpus: columns.flatMap(({ kind, partition }, i) => Array.from({ length: counts[i] ?? 0 }, (): Uncut => ({ kind, partition }))),
@@ -151,10 +155,45 @@ async function countedOnce(
       all.map((one): Counted => one.counted),
       wanted,
     ),
-    routed: all.filter((one) => one.counted.segment.routed !== undefined && one.counted.count > 0),
+    routed: all.filter(
+      ({ segment, counted: { segment: as } }, i) =>
+        isAsked(as) && all.findIndex((one) => one.counted.segment === as && one.segment === segment) === i,
+    ),
     bound: bound ?? solved.bound,
   }
 }
+
+/** Whether anything goes there at some level of the day. */
+const isAsked = ({ routed }: Segment): boolean =>
+  routed !== undefined && [routed, ...(routed.levels ?? [])].some(({ share }) => share > 1e-9)
+
+/** Segments of models with buckets, with what is routed to them: at each level of a day as it was found, or alike at all of them where these replicas do for that. */
+async function routedSegments(
+  wanted: readonly Wanted[],
+  replicas: readonly Replica[],
+  countOf: ReadonlyMap<string, number>,
+  partOf: ReadonlyMap<string, number>,
+): Promise<Map<Segment, Segment>> {
+  const found = new Map<Segment, Segment>()
+  for (const [m, { buckets, best, overDay, demandRps }] of wanted.entries()) {
+    if (buckets === undefined) continue
+    const levels = overDay?.levels ?? [1]
+    const own = best.map((segment) => replicas.filter((replica) => replica.m === m && replica.segment === segment))
+    const there = levels.map((level, i) => ({
+      demandRps: level * demandRps,
+      counts: own.map((each) => countOf.get((each[i] ?? each[0]!).name)!),
+    }))
+    const rates = own.map((each) => each[0]!.rates!)
+    const same = levels.length > 1 ? await sameRoutes(buckets, rates, there) : undefined
+    for (const [s, segment] of best.entries()) {
+      const at = levels.map((_, i) => buckets.map((__, b) => Math.min(1, Math.max(0, partOf.get(`${routesOf(m, i)}_${s}_${b}`) ?? 0))))
+      found.set(segment, routedSegment(segment, buckets, rates[s]!, same ? [same[s]!] : at))
+    }
+  }
+  return found
+}
+
+const routesOf = (m: number, level: number): string => `r${m}_${level}`
 
 /** A packing as counts; undefined where there is more to it, or a segment that is none of these. */
 function startFrom({ gpus }: Packing, columns: readonly Column[], replicas: readonly Replica[]): ReadonlyMap<string, number> | undefined {
@@ -188,20 +227,24 @@ interface Served {
 
 function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: readonly Replica[], spared: boolean): Served {
   const binaries = spared ? own.map(({ name }) => `z${name}`) : []
+  const levels = overDay?.levels ?? [1]
+  const thereAt = (i: number) => own.filter((replica) => replica.level === undefined || replica.level === i + 1)
   if (buckets !== undefined) {
-    const pools = own.map(({ name, rates }) => ({ name, bucketRps: rates! }))
-    return { binaries, carriedRps: [], ...bucketRows(`r${m}`, buckets, pools, demandRps, spared ? binaries : undefined) }
+    const each = levels.map((level, i) => {
+      const pools = thereAt(i).map(({ name, rates }) => ({ name, bucketRps: rates! }))
+      return bucketRows(routesOf(m, i), buckets, pools, level * demandRps, spared ? binaries : undefined)
+    })
+    const rows = [...each.flatMap((one) => one.rows), ...moreRows(own)]
+    return { binaries, carriedRps: [], routes: each.flatMap(({ routes }) => routes), rows }
   }
   const lost = `w${m}`
   if (spared) {
     const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
     return { binaries, routes: [], carriedRps: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
   }
-  const levels = overDay?.levels ?? [1]
   const rows = levels.map((level, i): Programme['rows'][number] => {
-    const there = own.filter((replica) => replica.level === undefined || replica.level === i + 1)
     // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.
-    return [there.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
+    return [thereAt(i).map(({ name, segment }): Term => [Math.min(1, segment.rateRps / (demandRps * level)), name]), '>= 1']
   })
   return { binaries, routes: [], rows: [...rows, ...moreRows(own)], carriedRps: levels.map((level) => level * demandRps) }
 }
@@ -293,8 +336,8 @@ const lostRows = (lost: string, own: readonly Replica[], demandRps: number): Pro
     ],
   ])
 
-export const tooFew = (kinds: readonly GpuKind[]): FleetError =>
+export const tooFew = (kinds: readonly GpuKind[], { spared, apart }: Rules): FleetError =>
   new FleetError(
-    `the GPUs that there are do not carry all of it: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
+    `the GPUs that there are do not carry all of it${spared.size + apart.length > 0 ? ' by what spare: and apart: ask' : ''}: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
     'raise count:, or leave it out for what the cheapest fleet would be',
   )

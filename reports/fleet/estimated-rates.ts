@@ -10,6 +10,7 @@ import { SimulatedLlmServer } from '../../trials/launchers/simulated/llm-server.
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
 import { engineError } from '../../trials/predictor/llm/engine-profile.ts'
 import type { LlmServer } from '../../trials/predictor/llm/serving-limits.ts'
+import { weightsMiB } from '../../trials/predictor/llm/step-costs.ts'
 import { percent } from '../format.ts'
 import { unroutedRps } from './buckets.ts'
 import { type RequestBucket, requestBuckets } from './length-buckets.ts'
@@ -69,6 +70,7 @@ export function estimatedModel(
           rateRps: unroutedRps(buckets, bucketRps),
           bucketRps,
           label: labelOf(server, of, gpus),
+          loadS: loadSecondsOf(server),
         }
         servers.set(poolOf(segment), server)
         return [segment]
@@ -110,6 +112,13 @@ function serverOn(
   }
   return undefined
 }
+
+/**
+ * Until a server that starts with its image on the node serves, at the slow end of what is published of vLLM: a 35B model in 4 bits (21.8 GiB) took 142 s to read its weights from a local
+ * disk (route179.dev, 2026), and elsewhere 269 s for all but that: container, compilation, profile of the cache and warm-up (vllm-project/vllm, issue 44881).
+ */
+const [readGBs, engineS] = [0.15, 270]
+const loadSecondsOf = ({ device }: LlmServer): number => Math.ceil(engineS + (weightsMiB(device) * 2 ** 20) / (readGBs * 1e9))
 
 const labelOf = ({ maxModelLength }: LlmServer, { settings = {} }: EstimatedModel, gpus: number): string =>
   [

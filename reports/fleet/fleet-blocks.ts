@@ -6,7 +6,8 @@ import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import type { Migration } from './migration.ts'
-import { type FleetModel, type PackedGpu, type Packing, type Segment, whole } from './packing.ts'
+import type { OverDay } from './over-day.ts'
+import { type FleetModel, type PackedGpu, type Packing, routedAt, type Segment, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
 import { inMemoryOver, poolOf } from './rules.ts'
@@ -31,7 +32,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     {
       kind: 'paragraph',
       strong: true,
-      text: `${gpusOf(atPeaks)} for ${models.length} models: ${money(perHour)}/h, ${money(perHour * hoursPerMonth)} a month; ${boundOf(atPeaks)}`,
+      text: `${gpusOf(atPeaks)} for ${models.length} ${models.length === 1 ? 'model' : 'models'}: ${money(perHour)}/h, ${money(perHour * hoursPerMonth)} a month; ${boundOf(atPeaks)}`,
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
@@ -99,13 +100,35 @@ function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefine
 }
 
 /** Asked for of what all replicas of a model carry, 0-1. */
-function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[], headroom: number): BusyByHour {
+function busyByHour({ atPeaks, hoursRps, turning = [] }: FleetPlan, models: readonly string[], headroom: number): BusyByHour {
   return (model, segment) => {
+    const overDay = turning.find(({ name }) => name === model)?.overDay
+    if (segment?.routed?.levels && overDay)
+      return busyAtLevels(segment, model, overDay, hoursRps[models.indexOf(model)]!, atPeaks, headroom)
     const carries = carriedByHour(model, atPeaks, segment?.routed && poolOf(segment))
     return hoursRps[models.indexOf(model)]!.map((rps, hour) =>
       rps === 0 ? 0 : (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries[hour]!,
     )
   }
+}
+
+/** Of a pool to which requests go that change over the day. */
+function busyAtLevels(
+  segment: Segment,
+  model: string,
+  { levels, askedAt }: OverDay,
+  hourly: readonly number[],
+  { gpus }: Packing,
+  headroom: number,
+): number[] {
+  const there = inMemoryOver(gpus, model, () => 1, poolOf(segment))
+  const most = Math.max(...hourly)
+  const busy = askedAt.map((level, step) => {
+    const { share, rateRps } = routedAt(segment, level)
+    const asked = level === 0 ? 0 : share * Math.min(hourly[Math.floor((step * 24) / askedAt.length)]!, levels[level - 1]! * most)
+    return asked > 0 ? (asked * (1 - headroom)) / (there[step]! * rateRps) : 0
+  })
+  return hourly.map((_, hour) => Math.max(...busy.filter((__, step) => Math.floor((step * 24) / busy.length) === hour)))
 }
 
 /** What is in memory of a model carries, the most in each hour of the day, requests per second. */

@@ -49,7 +49,12 @@ export function readPairs(text: string, shown: string): MeasuredSlowdown[] {
     const [gpu, model, beside, ...numbers] = at.map((i) => (cells[i] ?? '').trim()) as [string, string, string, ...string[]]
     const [othersShare, aloneMs, besideMs] = numbers.map(Number) as [number, number, number]
     const others = beside.split('+').map((name) => name.trim())
-    if (model === '' || others.includes('') || ![othersShare, aloneMs, besideMs].every((value) => value > 0) || othersShare > 100)
+    if (
+      model === '' ||
+      others.includes('') ||
+      ![othersShare, aloneMs, besideMs].every((value) => value > 0 && Number.isFinite(value)) ||
+      othersShare > 100
+    )
       throw new FleetError(`${shown}:${line}: no measured pair`, hint)
     return {
       kind: kindOf(gpu, `${shown}:${line}`),

@@ -18,7 +18,11 @@ export function migrationBlocks({ steps, staying, mostGpus }: Migration): Block[
     ),
     ...list(
       short.length === 0
-        ? ['after every step what stands carries the highest rate of every model']
+        ? [
+            steps.some(({ replicas }) => replicas.some(({ when }) => when !== undefined))
+              ? 'after every step what stands carries what is asked of every model in each quarter of an hour; who takes turns comes and goes by the clock as soon as it is brought up'
+              : 'after every step what stands carries the highest rate of every model',
+          ]
         : [
             `${short.length === 1 ? 'step' : 'steps'} ${short.map((step) => steps.indexOf(step) + 1).join(', ')}: no order was found that carries the highest rates with the GPUs that there are; begin in the hours that are said, and be done within them, or raise count: for the time of it`,
           ],
@@ -51,7 +55,9 @@ function runsOf(steps: readonly MigrationStep[]): { readonly step: MigrationStep
 
 function saidOf({ action, kind, gpus, on, cut, givenBack = 0, replicas }: MigrationStep): string {
   const gpu = gpus === 1 ? kind : `${gpus} ${kind}`
-  const what = counted(replicas.map(({ model, slice }) => `${model} on ${slice === whole ? gpu : slice}`)).join(', ')
+  const what = counted(
+    replicas.map(({ model, slice, when }) => `${model}${when === undefined ? '' : ` (${when})`} on ${slice === whole ? gpu : slice}`),
+  ).join(', ')
   if (action === 'drain') return `drain ${what}${givenBack > 0 ? `, and give ${givenBack} ${kind} back` : ''}`
   if (on === 'as it is cut') return `bring up ${what}, on the ${kind} as it is cut, and shift requests there`
   const which = `${on === 'emptied' ? 'emptied' : 'one more'} ${gpu}`

@@ -1,9 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { tableDemand } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
-import { type Block, blocksOf, type Migration, planMigration } from './migration.ts'
+import { planFleet } from './fleet-plan.ts'
+import { type Migration, planMigration } from './migration.ts'
 import { migrationBlocks } from './migration-blocks.ts'
-import { whole } from './packing.ts'
+import { type Block, blocksOf } from './migration-places.ts'
+import { type GpuKind, whole } from './packing.ts'
+import { askedOver, leadStepsOf } from './turning.ts'
 
 const rates: Readonly<Record<string, number>> = { whole: 7, half: 3, third: 2 }
 const block = (slices: string, models: string, kind = 'A'): Block => ({
@@ -153,6 +157,98 @@ describe('steps', () => {
       ['bring up', 1, undefined],
     ])
   })
+})
+
+/** What stands after each step serves, quarter by quarter, by what the steps say alone. @param lead quarters of a load */
+function servedAfter(
+  steps: Migration['steps'],
+  today: readonly { readonly model: string; readonly rateRps: number }[],
+  model: string,
+  lead: number,
+): number[][] {
+  const now: { readonly model: string; readonly rateRps: number; readonly when?: string }[] = [...today]
+  const quarter = (clock: string) =>
+    clock
+      .split(':')
+      .map(Number)
+      .reduce((hours, minutes) => hours * 4 + minutes / 15)
+  return steps.map(({ action, replicas }) => {
+    for (const one of replicas)
+      if (action === 'bring up') now.push(one)
+      else
+        now.splice(
+          now.findIndex((other) => other.model === one.model && other.rateRps === one.rateRps && other.when === one.when),
+          1,
+        )
+    return Array.from({ length: 96 }, (_, step) =>
+      now.reduce((sum, { model: of, rateRps, when = '0:00-24:00' }) => {
+        const [from, to] = when.split('-').map(quarter) as [number, number]
+        const begins = when === '0:00-24:00' ? 0 : from + lead
+        const there = to > from ? step >= begins && step < to : (step >= begins && step < 96) || (step < to && step + 96 >= begins)
+        return sum + (of === model && there ? rateRps : 0)
+      }, 0),
+    )
+  })
+}
+
+test('models that take turns are brought up with their hours, and what runs today stays until that is enough', async () => {
+  const kind: GpuKind = { name: 'T4', pricePerHour: 1, partitions: [[whole]] }
+  const drawn = fc.record({ day: fc.integer({ min: 30, max: 140 }), night: fc.integer({ min: 30, max: 140 }), more: fc.nat(3) })
+  await fc.assert(
+    fc.asyncProperty(drawn, async ({ day, night, more }) => {
+      const turning = { loadS: 90, loadFrom: 'as given' } as const
+      const segment = { gpu: 'T4', slice: whole, gpus: 1, rateRps: 50, label: '' }
+      const models = [
+        { name: 'day', segments: [segment], turning, demand: tableDemand(`0-8:10, 8-20:${day}, 20-24:10`) },
+        { name: 'night', segments: [segment], turning, demand: tableDemand(`0-7:${night}, 7-21:0, 21-24:${night}`) },
+      ]
+      const { atPeaks } = await planFleet(models, [kind])
+      const asked = new Map(models.map((model) => [model.name, askedOver(model, 'UTC')]))
+      const today = models.flatMap(({ name }) =>
+        Array.from({ length: Math.ceil(Math.max(...asked.get(name)!) / 50) }, () => ({ model: name, rateRps: 50 })),
+      )
+      const blocks = today.map((replica): Block => ({ kind: 'T4', gpus: 1, places: [{ slice: whole, replica }] }))
+      const { steps, mostGpus } = planMigration(
+        blocks,
+        blocksOf(atPeaks.gpus, () => ({ lead: leadStepsOf(turning) })),
+        () => blocks.length + more,
+        asked,
+      )
+      expect(mostGpus.T4).toBeLessThanOrEqual(blocks.length + more)
+      for (const [name, rates] of asked) {
+        const after = servedAfter(steps, today, name, leadStepsOf(turning))
+        for (const [i, serves] of after.entries()) {
+          const missed = serves.findIndex((rps, step) => rps < rates[step]! * (1 - 1e-5))
+          expect(missed >= 0, `${name} after step ${i + 1} at ${missed / 4}`).toBe(steps[i]!.short.some(({ model }) => model === name))
+        }
+        // In the end as planned.
+        if (steps.length > 0) expect(steps.at(-1)!.short).toEqual([])
+      }
+      expect(steps.at(-1)?.gpusInUse.T4 ?? blocks.length).toBe(atPeaks.gpus.length)
+      // With a GPU to spare nothing is ever short.
+      if (more > 0) expect(steps.flatMap(({ short }) => short)).toEqual([])
+    }),
+    { numRuns: 25 },
+  )
+}, 60_000)
+
+test('who comes in turns is told with the hours', () => {
+  const turns = [
+    { model: 'a', rateRps: 7, when: '7:45-20:00', carries: Array.from({ length: 96 }, (_, step) => (step >= 32 && step < 80 ? 7 : 0)) },
+    { model: 'b', rateRps: 7, when: '20:15-7:30', carries: Array.from({ length: 96 }, (_, step) => (step >= 82 || step < 30 ? 7 : 0)) },
+  ]
+  const asked = new Map(turns.map(({ model, carries }) => [model, carries]))
+  const migration = planMigration(
+    [block('whole', 'a'), block('whole', 'b')],
+    [{ kind: 'A', gpus: 1, places: [{ slice: whole, turns }] }],
+    () => 3,
+    asked,
+  )
+  const text = toText(migrationBlocks(migration))
+  expect(text).toContain('bring up a (7:45-20:00) on A, b (20:15-7:30) on A on one more A, and shift requests there')
+  expect(text).toContain('after every step what stands carries what is asked of every model in each quarter of an hour')
+  expect(migration.steps.flatMap(({ short }) => short)).toEqual([])
+  expect(JSON.stringify(migration)).not.toContain('carries"')
 })
 
 test('the order is told step by step, like ones together, with the hours in which nothing is short', () => {

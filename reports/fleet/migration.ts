@@ -4,26 +4,11 @@
  * GPUs that are cut today as the plan has them stay cut, and change slice by slice. Others are drained whole and cut anew; first those that the demand can spare, then, where
  * there are more GPUs to be had, with one more of them, which also takes over from a GPU that could not change slice by slice without a gap. Only then is a step taken that
  * leaves too little, the one that does so in the fewest hours. It is an order, not the shortest one.
+ *
+ * A slice on which models take turns is brought up with all of them: from then on each carries its own hours, and what runs today is drained where that is enough.
  */
 import { grouped } from '../../trials/grouped.ts'
-import { type PackedGpu, whole } from './packing.ts'
-
-interface Replica {
-  readonly model: string
-  readonly rateRps: number
-}
-
-interface Place {
-  readonly slice: string
-  readonly replica?: Replica
-}
-
-/** One GPU, or as many whole ones as a replica stands on. */
-export interface Block {
-  readonly kind: string
-  readonly gpus: number
-  readonly places: readonly Place[]
-}
+import { alignedTo, type Block, isUsed, type Place, rateOf, ratesOf, saidOn, sameReplica } from './migration-places.ts'
 
 export interface MigrationStep {
   readonly action: 'bring up' | 'drain'
@@ -35,12 +20,12 @@ export interface MigrationStep {
   readonly cut?: readonly string[]
   /** Emptied GPUs that nobody needs any more. */
   readonly givenBack?: number
-  readonly replicas: readonly (Replica & { readonly slice: string })[]
+  readonly replicas: ReturnType<typeof saidOn>
   /** After the step, of each kind. */
   readonly gpusInUse: Readonly<Record<string, number>>
   /** Hours of the day in which what stands after the step carries the demand of every model. */
   readonly hours: readonly number[]
-  /** Models that their highest rate would find short after the step. */
+  /** Models that some rate of the day would find short after the step, at the worst of them. */
   readonly short: readonly { readonly model: string; readonly carriesRps: number; readonly demandRps: number }[]
 }
 
@@ -50,31 +35,6 @@ export interface Migration {
   readonly staying: number
   /** The most GPUs in use at once, of each kind. */
   readonly mostGpus: Readonly<Record<string, number>>
-}
-
-/** GPUs of a packing, those of a replica on several taken together. */
-export function blocksOf(gpus: readonly PackedGpu[]): Block[] {
-  const single: Block[] = []
-  const shared = new Map<string, number>()
-  for (const { kind, slots } of gpus) {
-    const segment = slots[0]?.segment
-    if (segment === undefined || segment.gpus === 1) {
-      single.push({
-        kind,
-        gpus: 1,
-        places: slots.map(({ slice, model, segment: on }) =>
-          model && on ? { slice, replica: { model, rateRps: on.rateRps } } : { slice },
-        ),
-      })
-      continue
-    }
-    const replica = { model: slots[0]!.model!, rateRps: segment.rateRps }
-    const key = JSON.stringify([kind, segment.gpus, replica])
-    const seen = (shared.get(key) ?? 0) + 1
-    shared.set(key, seen)
-    if (seen % segment.gpus === 0) single.push({ kind, gpus: segment.gpus, places: [{ slice: whole, replica }] })
-  }
-  return single
 }
 
 interface Changing {
@@ -87,15 +47,15 @@ interface Changing {
 
 /**
  * @param limitOf GPUs of a kind that may be in use at once; what runs today may be more
- * @param hoursRps of each model, what is asked in each hour of the day
+ * @param askedRps of each model, what is asked in each hour of the day, or in each of its steps where some take turns
  */
 export function planMigration(
   today: readonly Block[],
   plan: readonly Block[],
   limitOf: (kind: string) => number,
-  hoursRps: ReadonlyMap<string, readonly number[]>,
+  askedRps: ReadonlyMap<string, readonly number[]>,
 ): Migration {
-  const move = new Move(today, plan, limitOf, hoursRps)
+  const move = new Move(today, plan, limitOf, askedRps)
   while (move.next()) {
     // Each step empties or fills a place for good, so it ends.
   }
@@ -105,6 +65,8 @@ export function planMigration(
   return { steps: move.steps, staying, mostGpus: Object.fromEntries(move.most) }
 }
 
+const hoursOfDay = 24
+
 class Move {
   readonly steps: MigrationStep[] = []
   readonly most = new Map<string, number>()
@@ -113,16 +75,18 @@ class Move {
   /** Emptied, of each kind. */
   private readonly free = new Map<string, number>()
   private readonly limits: ReadonlyMap<string, number>
-  /** What each model's replicas carry now. */
-  private readonly carried = new Map<string, number>()
-  /** Models that are short in each hour. */
-  private readonly shortIn = new Array<number>(24).fill(0)
+  /** Parts of the day. */
+  private readonly parts: number
+  /** What each model's replicas carry now, in each of them. */
+  private readonly carried = new Map<string, number[]>()
+  /** Models that are short in each. */
+  private readonly shortIn: number[]
 
   constructor(
     today: readonly Block[],
     private readonly plan: readonly Block[],
     limitOf: (kind: string) => number,
-    private readonly hoursRps: ReadonlyMap<string, readonly number[]>,
+    private readonly askedRps: ReadonlyMap<string, readonly number[]>,
   ) {
     const { blocks, pending } = matched(today, plan)
     this.blocks = blocks
@@ -130,7 +94,11 @@ class Move {
     const kinds = [...new Set([...today, ...plan].map(({ kind }) => kind))]
     this.limits = new Map(kinds.map((kind) => [kind, Math.max(limitOf(kind), this.inUse(kind))]))
     for (const kind of kinds) this.most.set(kind, this.inUse(kind))
-    for (const model of hoursRps.keys()) this.nowCarries(model, 0, 1)
+    this.parts = Math.max(hoursOfDay, ...[...askedRps.values()].map(({ length }) => length))
+    this.shortIn = Array.from(
+      { length: this.parts },
+      (_, part) => [...askedRps.values()].filter((asked) => !carries(0, asked[part]!)).length,
+    )
     for (const { places } of blocks) this.counted(places, 1)
   }
 
@@ -151,17 +119,11 @@ class Move {
   /** Starts what belongs on free slices of GPUs that stay cut. */
   private fill(): boolean {
     for (const block of this.blocks) {
-      const starting = block.places.flatMap(({ slice, replica }, i) => {
-        const wanted = block.goal?.[i]?.replica
-        return replica === undefined && wanted !== undefined ? [{ slice, ...wanted }] : []
-      })
+      const starting = block.goal?.filter((wanted, i) => !isUsed(block.places[i]!) && isUsed(wanted)) ?? []
       if (starting.length === 0) continue
-      block.places = block.places.map((place, i) => (place.replica === undefined ? block.goal![i]! : place))
-      this.counted(
-        starting.map(({ slice, ...replica }) => ({ slice, replica })),
-        1,
-      )
-      this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on: 'as it is cut', replicas: starting })
+      block.places = block.places.map((place, i) => (isUsed(place) ? place : block.goal![i]!))
+      this.counted(starting, 1)
+      this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on: 'as it is cut', replicas: saidOn(starting) })
       return true
     }
     return false
@@ -176,8 +138,8 @@ class Move {
     this.free.set(block.kind, emptied - Math.min(emptied, block.gpus))
     this.blocks.push({ ...block, goal: block.places })
     this.counted(block.places, 1)
-    const replicas = block.places.flatMap(({ slice, replica }) => (replica ? [{ slice, ...replica }] : []))
-    this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on, cut: block.places.map(({ slice }) => slice), replicas })
+    const cut = block.places.map(({ slice }) => slice)
+    this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on, cut, replicas: saidOn(block.places) })
     return true
   }
 
@@ -214,9 +176,7 @@ class Move {
       }
       // One by one: each is filled again before the next.
       return goes.flatMap((leaves, at): Drain[] =>
-        leaves
-          ? [{ block, goes: goes.map((_, i) => i === at), lost: [block.places[at]!], needed: block.goal![at]!.replica !== undefined }]
-          : [],
+        leaves ? [{ block, goes: goes.map((_, i) => i === at), lost: [block.places[at]!], needed: isUsed(block.goal![at]!) }] : [],
       )
     })
   }
@@ -227,8 +187,7 @@ class Move {
     const best = judged.sort((a, b) => b.hours - a.hours || b.least - a.least)[0]?.drain
     if (best === undefined) return false
     const { block, goes, lost } = best
-    const replicas = lost.flatMap(({ slice, replica }) => (replica ? [{ slice, ...replica }] : []))
-    block.places = block.places.map(({ slice, replica }, i) => ({ slice, ...(replica && !goes[i] && { replica }) }))
+    block.places = block.places.map((place, i) => (goes[i] ? { slice: place.slice } : place))
     this.counted(lost, -1)
     let givenBack = 0
     if (block.goal === undefined) {
@@ -238,16 +197,20 @@ class Move {
       givenBack = Math.max(0, free - wanted)
       this.free.set(block.kind, free - givenBack)
     }
-    this.told({ action: 'drain', kind: block.kind, gpus: block.gpus, ...(givenBack > 0 && { givenBack }), replicas })
+    this.told({ action: 'drain', kind: block.kind, gpus: block.gpus, ...(givenBack > 0 && { givenBack }), replicas: saidOn(lost) })
     return true
   }
 
   private told(step: Omit<MigrationStep, 'gpusInUse' | 'hours' | 'short'>): void {
     const gpusInUse = Object.fromEntries([...this.limits.keys()].map((kind) => [kind, this.inUse(kind)]))
     for (const [kind, count] of Object.entries(gpusInUse)) this.most.set(kind, Math.max(this.most.get(kind)!, count))
-    const short = [...this.hoursRps].flatMap(([model, hours]) => {
-      const [carriesRps, demandRps] = [this.carried.get(model) ?? 0, Math.max(...hours)]
-      return carries(carriesRps, demandRps) ? [] : [{ model, carriesRps, demandRps }]
+    const short = [...this.askedRps].flatMap(([model, asked]) => {
+      const now = this.nowOf(model)
+      const missed = asked
+        .map((demandRps, part) => ({ carriesRps: now[part]!, demandRps }))
+        .filter((at) => !carries(at.carriesRps, at.demandRps))
+      const worst = missed.sort((a, b) => a.carriesRps / a.demandRps - b.carriesRps / b.demandRps)[0]
+      return worst ? [{ model, ...worst }] : []
     })
     this.steps.push({ ...step, gpusInUse, hours: this.hoursOf([]), short })
   }
@@ -257,49 +220,51 @@ class Move {
     return standing + (this.free.get(kind) ?? 0)
   }
 
+  private nowOf(model: string): number[] {
+    const now = this.carried.get(model) ?? new Array<number>(this.parts).fill(0)
+    this.carried.set(model, now)
+    return now
+  }
+
   /** @param sign 1: they are there now; -1: no longer */
   private counted(places: readonly Place[], sign: 1 | -1): void {
-    for (const [model, rps] of ratesOf(places)) {
-      const before = this.carried.get(model) ?? 0
-      this.nowCarries(model, before, -1)
-      this.nowCarries(model, before + sign * rps, 1)
+    for (const [model, rates] of ratesOf(places, this.parts)) {
+      const now = this.nowOf(model)
+      const asked = this.askedRps.get(model)
+      for (const [part, rps] of rates.entries()) {
+        const before = carries(now[part]!, asked?.[part] ?? 0)
+        now[part]! += sign * rps
+        this.shortIn[part]! += Number(before) - Number(carries(now[part]!, asked?.[part] ?? 0))
+      }
     }
   }
 
-  private nowCarries(model: string, rps: number, sign: 1 | -1): void {
-    this.carried.set(model, rps)
-    for (const [hour, asked] of (this.hoursRps.get(model) ?? []).entries()) if (!carries(rps, asked)) this.shortIn[hour]! += sign
-  }
-
   private carriesWithout(lost: readonly Place[]): boolean {
-    return this.hoursOf(lost).length === 24
+    return this.hoursOf(lost).length === hoursOfDay
   }
 
   /** Hours in which every model is carried by what is left without these. */
   private hoursOf(lost: readonly Place[]): number[] {
     const short = [...this.shortIn]
-    for (const [model, rps] of ratesOf(lost)) {
-      const now = this.carried.get(model) ?? 0
-      for (const [hour, asked] of (this.hoursRps.get(model) ?? []).entries())
-        if (carries(now, asked) && !carries(now - rps, asked)) short[hour]!++
+    for (const [model, rates] of ratesOf(lost, this.parts)) {
+      const now = this.nowOf(model)
+      for (const [part, asked] of (this.askedRps.get(model) ?? []).entries())
+        if (carries(now[part]!, asked) && !carries(now[part]! - rates[part]!, asked)) short[part]!++
     }
-    return short.flatMap((count, hour) => (count === 0 ? [hour] : []))
+    const each = this.parts / hoursOfDay
+    return Array.from({ length: hoursOfDay }, (_, hour) => hour).filter((hour) =>
+      short.slice(hour * each, (hour + 1) * each).every((count) => count === 0),
+    )
   }
 
-  /** Of its highest rate, what the model that these are missed by most still carries. */
+  /** Of what is asked, what the model that these are missed by most still carries at its worst. */
   private leastShare(lost: readonly Place[]): number {
-    const shares = [...ratesOf(lost)].map(
-      ([model, rps]) => (this.carried.get(model)! - rps) / Math.max(1e-9, ...(this.hoursRps.get(model) ?? [])),
-    )
+    const shares = [...ratesOf(lost, this.parts)].flatMap(([model, rates]) => {
+      const now = this.nowOf(model)
+      return (this.askedRps.get(model) ?? []).map((asked, part) => (now[part]! - rates[part]!) / Math.max(1e-9, asked))
+    })
     return Math.min(1, ...shares)
   }
-}
-
-/** What replicas carry, by model. */
-function ratesOf(places: readonly Place[]): Map<string, number> {
-  const rates = new Map<string, number>()
-  for (const { replica } of places) if (replica) rates.set(replica.model, (rates.get(replica.model) ?? 0) + replica.rateRps)
-  return rates
 }
 
 interface Drain {
@@ -311,11 +276,6 @@ interface Drain {
 }
 
 const carries = (rps: number, demandRps: number): boolean => rps >= demandRps * (1 - 1e-9)
-
-const rateOf = (places: readonly Place[]): number => places.reduce((sum, { replica }) => sum + (replica?.rateRps ?? 0), 0)
-
-const sameReplica = (a: Replica, b: Replica | undefined): boolean =>
-  a.model === b?.model && Math.abs(a.rateRps - b.rateRps) <= 1e-9 * a.rateRps
 
 /** Each GPU of the plan on one of today that is cut alike, those first that have most in common. */
 function matched(running: readonly Block[], wanted: readonly Block[]): { blocks: Changing[]; pending: Block[] } {
@@ -335,17 +295,4 @@ function matched(running: readonly Block[], wanted: readonly Block[]): { blocks:
   }
   const unpaired = (all: readonly Block[]) => all.filter((block) => !paired.has(block))
   return { blocks: [...blocks, ...unpaired(today)], pending: unpaired(plan) }
-}
-
-/** The places of one in the order of another's that is cut alike: the same replica where there is one, else any of the slice. */
-function alignedTo(goal: readonly Place[], places: readonly Place[]): Place[] {
-  const left = [...places]
-  const take = (fits: (place: Place) => boolean): Place | undefined => {
-    const at = left.findIndex(fits)
-    return at < 0 ? undefined : left.splice(at, 1)[0]
-  }
-  const same = goal.map(({ slice, replica }) =>
-    take((place) => place.slice === slice && place.replica !== undefined && sameReplica(place.replica, replica)),
-  )
-  return goal.map(({ slice }, i) => same[i] ?? take((place) => place.slice === slice)!)
 }

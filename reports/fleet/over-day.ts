@@ -10,6 +10,8 @@ export interface OverDay {
   readonly levels: readonly number[]
   /** Of each step, how many of the levels are reached: with 0 nothing of the model is in memory. */
   readonly levelAt: readonly number[]
+  /** Likewise, how many are asked for: what is loading answers nothing yet. */
+  readonly askedAt: readonly number[]
   /** Of its requests of a day, 0-1, those that come when it has left before its hours end. */
   readonly refused?: number
 }
@@ -27,7 +29,8 @@ export function overDayOf(rates: readonly number[], aheadS: number, mostLevels =
   const roundedUp = (share: number) => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
   const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
   const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
-  return { levels, levelAt: held.map((rps) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1) }
+  const levelOf = (rps: number) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1
+  return { levels, levelAt: held.map(levelOf), askedAt: rates.map(levelOf) }
 }
 
 /** Rates without the last of every span of hours before one in which nothing is asked. */
@@ -37,37 +40,63 @@ export function endedEarly(rates: readonly number[], earlyS: number): number[] {
 }
 
 /**
- * The highest rate in each step of the day, over all days of the period.
- * @param steps that a day has @param timezone of the day, IANA
+ * The highest rate in each step of the day, over all days of the period. A day on which clocks are changed counts by what they show: what comes in an hour that there is twice counts
+ * for it, and an hour that no day of the period has is taken as those beside it.
+ * @param steps that a day has, quarters of an hour at the least @param timezone of the day, IANA
  */
 export function peaksOver(demand: Demand, steps: number, timezone = 'UTC'): number[] {
-  const seconds = 86_400 / steps
-  const peaks = new Array<number>(steps).fill(0)
-  const days = Math.max(1, Math.ceil(periodSeconds(demand) / 86_400 - 1e-9))
-  const beginsS = beginsAt(demand, timezone)
-  let fromS = beginsS
+  const peaks = new Array<number>(stepsOfDay).fill(Number.NaN)
+  const begins = demand.beginsAtS ?? 0
+  const ends = begins + Math.max(86_400, periodSeconds(demand))
+  const shown = quartersShown(demand, timezone)
+  let fromS = begins
   // A period shorter than a day begins anew within it.
-  while (fromS < beginsS + days * 86_400) {
-    for (const { rps, seconds: lasting } of demand.spans) {
-      const last = Math.ceil((fromS + lasting) / seconds - 1e-9)
-      for (let step = Math.floor(fromS / seconds + 1e-9); step < Math.min(last, beginsS / seconds + days * steps); step++) {
-        peaks[step % steps] = Math.max(peaks[step % steps]!, rps)
+  while (fromS < ends - 1e-6) {
+    for (const { rps, seconds } of demand.spans) {
+      const last = Math.ceil((Math.min(ends, fromS + seconds) - 1e-6) / stepSeconds)
+      for (let quarter = Math.floor((fromS + 1e-6) / stepSeconds); quarter < last; quarter++) {
+        const step = shown(quarter)
+        peaks[step] = Math.max(peaks[step] || 0, rps)
       }
-      fromS += lasting
+      fromS += seconds
     }
   }
-  return peaks
+  const known = peaks.map((rps, step) => (Number.isNaN(rps) ? Math.max(seenBeside(peaks, step, -1), seenBeside(peaks, step, 1)) : rps))
+  const each = stepsOfDay / steps
+  return Array.from({ length: steps }, (_, step) => Math.max(...known.slice(step * each, (step + 1) * each)))
+}
+
+function seenBeside(peaks: readonly number[], from: number, by: 1 | -1): number {
+  let step = from
+  while (Number.isNaN(peaks.at(step % stepsOfDay))) step += by
+  return peaks.at(step % stepsOfDay)!
+}
+
+/** Of a quarter of an hour, counted from 1970 or from the midnight at which a demand without a date begins, the step of the day that clocks show. */
+function quartersShown(demand: Demand, timezone: string): (quarter: number) => number {
+  if (demand.beginsAtS === undefined) return (quarter) => quarter % stepsOfDay
+  const clock = clockIn(zoneOf(demand, timezone))
+  const known = new Map<number, number>()
+  return (quarter) => {
+    const step = known.get(quarter) ?? Math.floor(clock(quarter * stepSeconds) / stepSeconds)
+    known.set(quarter, step)
+    return step
+  }
 }
 
 /** The second of the day at which its period begins, by the clock of the zone. */
-export const beginsAt = ({ beginsAtS }: Demand, timezone: string): number =>
-  beginsAtS === undefined ? 0 : secondOfDay(beginsAtS, timezone)
+export const beginsAt = (demand: Demand, timezone: string): number =>
+  demand.beginsAtS === undefined ? 0 : clockIn(zoneOf(demand, timezone))(demand.beginsAtS)
 
-/** By the clock of a zone at that time. */
-function secondOfDay(sinceEpochS: number, timeZone: string): number {
+const zoneOf = ({ asClocksShow }: Demand, timezone: string): string => (asClocksShow ? 'UTC' : timezone)
+
+/** The second of the day by the clock of a zone, of seconds since 1970. */
+function clockIn(timeZone: string): (sinceEpochS: number) => number {
   const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric', minute: 'numeric', second: 'numeric' })
-  const part = Object.fromEntries(clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]))
-  return part.hour! * 3600 + part.minute! * 60 + part.second!
+  return (sinceEpochS) => {
+    const part = Object.fromEntries(clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]))
+    return part.hour! * 3600 + part.minute! * 60 + part.second!
+  }
 }
 
 /** '7:45'. */
@@ -75,3 +104,7 @@ export function clockAt(step: number): string {
   const minutes = (step % stepsOfDay) * (stepSeconds / 60)
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`
 }
+
+/** '6:45-20:00' @param to above the day's end where it is over midnight */
+export const spanOf = ({ from, to }: { readonly from: number; readonly to: number }): string =>
+  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`

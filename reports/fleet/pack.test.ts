@@ -118,6 +118,16 @@ function leastByRules(
   return best
 }
 
+test('what the rules alone make too much is said to be so', async () => {
+  const one = [{ ...small, count: 1 }]
+  const of = (name: string): FleetModel => ({ name, segments: [segment('small', whole, 9)] })
+  const message = 'by what spare: and apart: ask: 1 × small'
+  await expect(pack([of('a')], [5], one, 5, { spared: new Set(['a']), apart: [] })).rejects.toThrow(message)
+  await expect(pack([of('a'), of('b')], [5, 5], one, 5, { spared: new Set(), apart: [['a', 'b']] })).rejects.toThrow(message)
+  await expect(pack([of('a')], [50], one, 5)).rejects.toThrow('do not carry all of it: 1 × small')
+  await expect(pack([of('a')], [50_000], [small], 5)).rejects.toThrow('a would take more than 2000 replicas for 50000 requests per second')
+})
+
 const halved: GpuKind = { name: 'cut', pricePerHour: 1.7, partitions: [[whole], ['half', 'half']] }
 const rate = fc.integer({ min: 1, max: 9 })
 const model = (name: string) =>
@@ -191,7 +201,9 @@ describe('a packing', () => {
     expect(await gpusBy({ spared: new Set(['a', 'b']) })).toHaveLength(2)
     const all = { spared: new Set(['a', 'b']), apart: [['a', 'b']] }
     expect(await gpusBy(all)).toHaveLength(4)
-    await expect(gpusBy(all, [{ ...cut, count: 3 }])).rejects.toThrow('the GPUs that there are do not carry all of it: 3 × cut')
+    await expect(gpusBy(all, [{ ...cut, count: 3 }])).rejects.toThrow(
+      'the GPUs that there are do not carry all of it by what spare: and apart: ask: 3 × cut',
+    )
   })
 
   test('the loss of a GPU loses all of a replica on several', async () => {

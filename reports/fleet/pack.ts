@@ -15,7 +15,7 @@
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { assign, type Counted, type Place, type Wanted } from './assignment.ts'
 import { counted, tooFew, type Uncut } from './count-programme.ts'
-import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing } from './packing.ts'
+import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing, type Segment } from './packing.ts'
 import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
 import { type Content, contentsOf } from './shared-gpus.ts'
 import { type Coming, withStays } from './slot-stays.ts'
@@ -45,7 +45,7 @@ export async function pack(
               best: bestPerSlice(model, kinds),
               buckets: model.buckets,
               mixedRps: model.mixedRps,
-              shared: model.segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps)),
+              shared: sharesOf(model, kinds, rules),
               overDay: model.overDay,
               asked: model.asked,
               turning: model.turning,
@@ -54,14 +54,20 @@ export async function pack(
         : [],
     )
     .map((of) => (takesTurns(of, rules) ? of : { ...of, overDay: undefined }))
+  const ruled = rules.spared.size > 0 || rules.apart.length > 0
   const without = wanted.flatMap(unservedOf)
   if (without.length > 0)
     throw new FleetError(
       `nothing that is known of ${without.join(', ')} serves within its SLO on these GPUs`,
-      'measure it there, loosen its SLO, or add GPUs',
+      `measure it there, loosen its SLO, or add GPUs${ofShares(models, kinds, without, ruled)}`,
+    )
+  const many = wanted.find(({ demandRps: rps, best, shared = [] }) => rps > mostReplicas * Math.max(...[...best, ...shared].map(mostOf)))
+  if (many)
+    throw new FleetError(
+      `${many.model} would take more than ${mostReplicas} replicas for ${Math.round(many.demandRps)} requests per second`,
+      'check its demand:',
     )
   if (wanted.length === 0) return { gpus: [], pricePerHour: 0, boundPerHour: 0 }
-  const ruled = rules.spared.size > 0 || rules.apart.length > 0
   const orKnown = (found: Packing): Packing =>
     known !== undefined && known.pricePerHour < found.pricePerHour
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, found.boundPerHour) }
@@ -85,10 +91,30 @@ export async function pack(
       ? { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
       : pack(models.map(unturned), demandRps, kinds, seconds, rules)
   const assigned = ruled ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound) : undefined
-  if (assigned === 'infeasible') throw tooFew(kinds)
+  if (assigned === 'infeasible') throw tooFew(kinds, rules)
   if (assigned !== undefined) return orKnown(assigned)
   if (known !== undefined) return { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
   throw new FleetError(`no packing was found within ${seconds} s`, 'give it more time with --solver-time, or fewer models')
+}
+
+/** Its rows on shares of GPUs, if it may have one. */
+const sharesOf = ({ name, buckets, segments }: FleetModel, kinds: readonly GpuKind[], { spared }: Rules): Segment[] =>
+  buckets || spared.has(name)
+    ? []
+    : segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps))
+
+/** Of one model: each is put on a slice of its own. */
+const mostReplicas = 2000
+const mostOf = ({ rateRps, bucketRps = [] }: Segment): number => Math.max(rateRps, ...bucketRps)
+
+/** Where rows on shares of a GPU would serve, and do not count. */
+function ofShares(models: readonly FleetModel[], kinds: readonly GpuKind[], without: readonly string[], ruled: boolean): string {
+  const rows = models.flatMap(({ name, segments }) => (without.includes(name) ? segments.filter(({ share }) => share !== undefined) : []))
+  const on = kinds.filter(({ name, mps }) => (ruled || !mps) && rows.some(({ gpu }) => gpu === name)).map(({ name }) => name)
+  if (on.length === 0) return ''
+  return ruled
+    ? `; under spare: and apart: what was measured on shares of ${on.join(', ')} may not count`
+    : `; what was measured on shares of ${on.join(', ')} counts with mps: true`
 }
 
 /** Its name, or the bucket of its requests that nothing serves. */

@@ -29,12 +29,23 @@ export interface Bucket {
 }
 
 /** What of a model's requests goes to one segment of it. */
-export interface Routed {
+interface Routed {
   /** Of each bucket, 0-1. */
   readonly parts: readonly number[]
   /** Of all requests, 0-1. */
   readonly share: number
+  /** Where that changes over the day of a model that takes turns: at each of its levels, the last as above. */
+  readonly levels?: readonly RoutedAt[]
 }
+
+interface RoutedAt extends Omit<Routed, 'levels'> {
+  /** What a replica carries of that mixture; 0 where nothing goes there. */
+  readonly rateRps: number
+}
+
+/** What goes to a segment, and what a replica of it carries, at a level of its model's day, the first is 1. */
+export const routedAt = ({ routed, rateRps }: Segment, level: number): RoutedAt =>
+  routed?.levels?.[level - 1] ?? { parts: routed?.parts ?? [], share: routed?.share ?? 1, rateRps }
 
 /** One replica of a model on a slice, as it was measured. */
 export interface Segment {
@@ -90,7 +101,7 @@ export interface FleetModel {
 export interface Turning {
   /** Seconds until its slowest replica serves that was not there. */
   readonly loadS: number
-  readonly loadFrom: 'as given' | 'of its table' | 'measured'
+  readonly loadFrom: 'as given' | 'of its table' | 'measured' | 'assumed, from its weights'
   /** It leaves so many seconds before its hours end: what comes then is refused, as the user allows. */
   readonly endsEarlyS?: number
   /** Its requests may wait for that: the SLO's percentile, 0-1, and seconds where its weights wait in the host's memory. */

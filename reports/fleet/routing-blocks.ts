@@ -1,21 +1,19 @@
 /** Which requests of a model go to which GPUs, in tables and in the words of a manifest. */
-import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
 import { type Block, heading, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import type { Mix } from './mixes.ts'
-import type { Bucket, FleetModel, Packing, Segment } from './packing.ts'
-import { whole } from './packing.ts'
-import { poolOf } from './rules.ts'
+import type { OverDay } from './over-day.ts'
+import { type Bucket, type FleetModel, type Packing, routedAt, type Segment, whole } from './packing.ts'
+import { type Placement, placementsOf } from './placements.ts'
+import { hoursOf } from './turn-blocks.ts'
 
 /** Less than this of a bucket is the solver's rounding. */
 const leastPart = 1e-6
 
-/** Its pools, and how many replicas each has. */
-function poolsOf(model: string, { gpus }: Packing): { readonly segment: Segment; readonly replicas: number }[] {
-  const own = gpus.flatMap(({ slots }) => slots.flatMap((slot) => (slot.model === model && slot.segment ? [slot.segment] : [])))
-  return [...grouped(own, poolOf).values()].map((all) => ({ segment: all[0]!, replicas: Math.round(all.length / all[0]!.gpus) }))
-}
+/** Its pools, and how many replicas each has, the most at once. */
+const poolsOf = (model: string, { gpus }: Packing): Placement[] =>
+  placementsOf(gpus, () => []).filter((placement) => placement.model === model)
 
 const placeOf = ({ gpu, slice, gpus }: Segment): string => `${gpus > 1 ? `${gpus} × ` : ''}${slice === whole ? gpu : `${slice} of ${gpu}`}`
 
@@ -43,6 +41,7 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
         ]),
         [1, 2, ...pools.map((_, i) => i + 3)],
       ),
+      ...otherHours(plan, name, pools),
       ...table(
         ['on one kind alone', 'GPUs', 'per hour', 'the mix alone is'],
         [
@@ -58,6 +57,24 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
       ),
     ]
   })
+}
+
+/** Where requests go other ways when fewer replicas are in memory. */
+function otherHours({ turning = [] }: FleetPlan, model: string, pools: readonly Placement[]): Block[] {
+  const overDay = turning.find(({ name }) => name === model)?.overDay
+  if (!overDay || pools.every(({ segment }) => segment.routed?.levels === undefined)) return []
+  return [
+    paragraph('That is at its highest rate. Of all its requests there goes at each; of which kinds, fleet.json says:'),
+    ...table(
+      ['in hours', 'of the highest rate', ...pools.map(({ segment }) => placeOf(segment))],
+      overDay.levels.map((level, i) => [
+        hoursOf(overDay.askedAt.map((at) => at === i + 1)),
+        percent(level),
+        ...pools.map(({ segment }) => percent(routedAt(segment, i + 1).share)),
+      ]),
+      [1, ...pools.map((_, i) => i + 2)],
+    ),
+  ]
 }
 
 const partOf = ({ routed }: Segment, b: number): number => {
@@ -79,12 +96,25 @@ function weighed(buckets: readonly Bucket[], { byInput }: Mix): string {
 }
 
 /** For who weighs a model's Services: what of each bucket goes to these replicas. Comment lines of a manifest; empty where nothing is routed. */
-export function routingComment(model: string, { routed }: Segment, buckets: readonly Bucket[] = []): string {
+export function routingComment(model: string, { routed }: Segment, buckets: readonly Bucket[] = [], overDay?: OverDay): string {
   if (routed === undefined) return ''
-  const lines = buckets.flatMap(({ name }, b) =>
-    routed.parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(routed.parts[b]!)} of them`],
+  const linesOf = (parts: readonly number[]) =>
+    buckets.flatMap(({ name }, b) => (parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(parts[b]!)} of them`]))
+  const lines = routed.levels?.flatMap(({ parts }, i) => {
+    const hours = `#  ${hoursOf(overDay?.askedAt.map((level) => level === i + 1) ?? [])}:`
+    return linesOf(parts).length === 0 ? [`${hours} none`] : [hours, ...linesOf(parts)]
+  })
+  return `# Of the requests of ${model} these go to these replicas, and no others:\n${(lines ?? linesOf(routed.parts)).join('\n')}\n`
+}
+
+/** Of a model that takes turns, its levels by the hours. */
+function levelsJson({ turning = [] }: FleetPlan, model: string) {
+  const overDay = turning.find(({ name }) => name === model)?.overDay
+  return (
+    overDay && {
+      levels: overDay.levels.map((level, i) => ({ ofPeak: level, hours: hoursOf(overDay.askedAt.map((at) => at === i + 1)) })),
+    }
   )
-  return `# Of the requests of ${model} these go to these replicas, and no others:\n${lines.join('\n')}\n`
 }
 
 /** For the fleet's JSON. */
@@ -103,6 +133,8 @@ export const mixesJson = (plan: FleetPlan, models: readonly FleetModel[]) =>
         configuration: segment.label,
         bucketRps: segment.bucketRps,
         parts: buckets.map((_, b) => partOf(segment, b)),
+        ...(segment.routed?.levels && { atLevels: segment.routed.levels.map(({ parts, share }) => ({ parts, share })) }),
       })),
+      ...levelsJson(plan, mix.model),
     }
   })

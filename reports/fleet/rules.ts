@@ -1,7 +1,7 @@
 /** What a packing keeps beyond its demands, checked on the packing itself: no solver is believed. */
 import type { Interference } from './interference.ts'
 import { type OverDay, stepsOfDay } from './over-day.ts'
-import type { PackedGpu, Segment } from './packing.ts'
+import { type PackedGpu, routedAt, type Segment } from './packing.ts'
 
 export interface Rules {
   /** Models that carry their demand with any one GPU lost. */
@@ -53,10 +53,24 @@ export function keepsAll(
   )
 }
 
-/** Whether what is in memory of a model carries its rate in each step of the day. */
+/** Whether what is in memory of a model carries its rate in each step of the day, and each pool what is routed to it. */
 function keepsHours(gpus: readonly PackedGpu[], model: string, demandRps: number, { levels, levelAt }: OverDay): boolean {
-  const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps)
-  return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * levels[level - 1]! * enough)
+  const own = gpus.flatMap(({ slots }) => slots.flatMap((slot) => [slot, ...(slot.stays ?? [])]).filter((one) => one.model === model))
+  const pools = new Map(own.flatMap(({ segment }) => (segment?.routed ? [[poolOf(segment), segment] as const] : [])))
+  if (pools.size === 0) {
+    const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps)
+    return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * levels[level - 1]! * enough)
+  }
+  const all = levels.every((_, i) => [...pools.values()].reduce((sum, segment) => sum + routedAt(segment, i + 1).share, 0) >= enough)
+  const each = [...pools].every(([pool, segment]) => {
+    const there = inMemoryOver(gpus, model, () => 1, pool)
+    return levelAt.every((level, step) => {
+      if (level === 0) return true
+      const { share, rateRps } = routedAt(segment, level)
+      return there[step]! * rateRps >= demandRps * share * levels[level - 1]! * enough
+    })
+  })
+  return all && each
 }
 
 /**

@@ -40,7 +40,7 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     const number = (column: 'rate' | 'latency' | 'share' | 'memory' | 'load'): number => {
       const cell = cells[at[column]] ?? ''
       const value = cell.trim() === '' ? Number.NaN : Number(cell)
-      if (!(value > 0)) throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
+      if (!(value > 0 && Number.isFinite(value))) throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
       return value
     }
     if (isTrue(cells[at.infeasible])) return []

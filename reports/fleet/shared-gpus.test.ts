@@ -4,9 +4,7 @@ import { interferenceOf, type MeasuredSlowdown } from './interference.ts'
 import { readPairs, withPairs } from './measured-pairs.ts'
 import { pack, unshared } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
-import { noRules } from './rules.ts'
 import { readSegments } from './segment-table.ts'
-import { contentsOf } from './shared-gpus.ts'
 
 const kind: GpuKind = { name: 'T4', pricePerHour: 1, partitions: [[whole]], mps: { memoryMiB: 15_000 } }
 const on = (share: number, rateRps: number, memoryMiB = 2000, latencyMs = 20): Segment => ({
@@ -35,7 +33,7 @@ function wrongOn(gpus: readonly PackedGpu[]): string[] {
           i === j ? [] : [{ model: slots[j]!.model!, share: of.share!, latencyMs: of.latencyMs! }],
         )
         const { upper } = slows('T4', { model: slots[i]!.model!, share: share!, latencyMs: latencyMs! }, others)
-        const rate = latencyMs! * upper <= limitMs! ? beside!.aloneRps / upper : 0
+        const rate = latencyMs! * upper <= limitMs! ? (beside?.aloneRps ?? rateRps) / upper : 0
         return Math.abs(rate - rateRps) > 1e-9 * rate ? [`${rateRps} in place of ${rate}`] : []
       }),
     ]
@@ -98,6 +96,55 @@ const drawnModel = fc.array(
   { minLength: 1, maxLength: 3 },
 )
 
+test('a smaller share for one slows the other less, a configuration with less memory makes room, and one may be alone on its share', async () => {
+  const a = modelOf('a', on(0.5, 60))
+  const least = 60 / slows('T4', { model: 'a', share: 0.5, latencyMs: 20 }, [{ model: 'b', share: 0.3, latencyMs: 20 }]).upper
+  const b = modelOf('b', on(0.3, 20), on(0.5, 40))
+  const packed = await pack([a, b], [least, 10], [kind])
+  expect(packed.gpus.map(({ slots }) => slots.map(({ slice }) => slice))).toEqual([['50%', '30%']])
+  expect(wrongOn(packed.gpus)).toEqual([])
+  const light = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 9000), on(0.5, 50, 6000)))
+  const fitting = await pack(light, [40, 45], [kind])
+  expect(fitting.gpus).toHaveLength(1)
+  expect(wrongOn(fitting.gpus)).toEqual([])
+  const alone = await pack([modelOf('a', on(0.5, 60, 9000))], [50], [kind])
+  expect(alone.gpus.map(({ slots }) => slots.map(({ slice, segment }) => [slice, segment!.rateRps, segment!.beside]))).toEqual([
+    [['50%', 60, undefined]],
+  ])
+})
+
+test('what was measured on shares alone is named with what would let it count', async () => {
+  const a = modelOf('a', on(0.5, 60))
+  const { mps: _, ...without } = kind
+  await expect(pack([a], [50], [without])).rejects.toMatchObject({ hint: expect.stringContaining('shares of T4 counts with mps: true') })
+  await expect(pack([a], [50], [kind], 20, { spared: new Set(['a']), apart: [] })).rejects.toMatchObject({
+    message: expect.stringContaining('nothing that is known of a'),
+    hint: expect.stringContaining('under spare: and apart:'),
+  })
+})
+
+/** Every way to put up to three replicas on a GPU, and what each model then carries there: reckoned without what the packing has for it. */
+function everyContent(models: readonly FleetModel[]): number[][] {
+  const rows = models.flatMap(({ name, segments }, m) =>
+    segments.flatMap((row) => (row.share === undefined ? [] : [{ name, m, row, share: row.share, latencyMs: row.latencyMs! }])),
+  )
+  const groups = rows.flatMap((a, i) => [[a], ...rows.slice(i).flatMap((b, j) => [[a, b], ...rows.slice(i + j).map((c) => [a, b, c])])])
+  const fitting = groups.filter(
+    (all) => all.reduce((sum, one) => sum + one.share, 0) <= 1 + 1e-9 && all.reduce((sum, one) => sum + one.row.memoryMiB!, 0) <= 15_000,
+  )
+  const all = fitting.map((group) => {
+    const rates = models.map(() => 0)
+    for (const [i, { m, row, share, name, latencyMs }] of group.entries()) {
+      const others = group.flatMap((other, j) => (i === j ? [] : [{ model: other.name, share: other.share, latencyMs: other.latencyMs }]))
+      const { upper } = slows('T4', { model: name, share, latencyMs }, others)
+      if (latencyMs * upper <= row.limitMs!) rates[m]! += row.rateRps / upper
+    }
+    return rates
+  })
+  const isNoLess = (one: readonly number[], other: readonly number[]) => one.every((rps, m) => rps >= other[m]!)
+  return all.filter((one, i) => !all.some((other, j) => j !== i && isNoLess(other, one) && (j < i || !isNoLess(one, other))))
+}
+
 test('no set of GPUs costs less, by trying every number of every content', async () => {
   await fc.assert(
     fc.asyncProperty(
@@ -110,19 +157,8 @@ test('no set of GPUs costs less, by trying every number of every content', async
         )
         const kinds: GpuKind[] = [kind, { name: 'L4', pricePerHour: price, partitions: [[whole]] }]
         const demands = models.map((_, i) => demand / (i + 1))
-        const wanted = models.map(({ name, segments }, i) => ({
-          model: name,
-          demandRps: demands[i]!,
-          best: [],
-          shared: segments.filter((of) => of.share !== undefined),
-        }))
         const contents = [
-          ...contentsOf(wanted, kinds, noRules).map(({ sharers }) => ({
-            price: 1,
-            rates: models.map(({ name }) =>
-              sharers.filter(({ model }) => model === name).reduce((sum, { segment }) => sum + segment.rateRps, 0),
-            ),
-          })),
+          ...everyContent(models).map((rates) => ({ price: 1, rates })),
           ...models.map((_, i) => ({ price, rates: models.map((__, j) => (i === j ? 40 : 0)) })),
         ]
         let best = Number.POSITIVE_INFINITY
@@ -180,6 +216,7 @@ test('measured pairs are read, and what is wrong with a line is told', () => {
   for (const [text, message] of [
     ['gpu,model\n', /no column beside/],
     [`${header}T4,a,b,60,0,25\n`, /p.csv:2: no measured pair/],
+    [`${header}T4,a,b,60,20,1e999\n`, /p.csv:2: no measured pair/],
     [`${header}T4,a,,60,20,25\n`, /p.csv:2/],
     [`${header}T5,a,b,60,20,25\n`, /p.csv:2: .*T5/],
   ] as const)
@@ -211,5 +248,6 @@ test('rows on shares of a GPU say how long a batch takes and what memory it hold
   expect(row).toMatchObject({ slice: '40%', share: 0.4, rateRps: 90, latencyMs: 20, limitMs: 50, memoryMiB: 3000 })
   expect(readSegments('gpu,gpuSharePercent,throughputRps\nT4,100,90\n', 't.csv', undefined)[0]).not.toHaveProperty('share')
   expect(() => readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,40,90,20\n', 't.csv', undefined)).toThrow(FleetError)
+  expect(() => readSegments('gpu,throughputRps\nT4,Infinity\n', 't.csv', undefined)).toThrow(/'Infinity' is no rate above 0/)
   expect(() => readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,140,90,20\n', 't.csv', undefined)).toThrow(/'140' is no share/)
 })

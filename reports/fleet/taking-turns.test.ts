@@ -171,16 +171,35 @@ describe('by the hours', () => {
         const kinds = [kind, { ...kind, name: 'L4', pricePerHour: price / 10 }]
         const both = await planFleet(models, kinds)
         expect(wrongIn(both.atPeaks.gpus, models)).toEqual([])
-        expect(both.atPeaks.pricePerHour).toBeCloseTo(leastMoney(models, held, price / 10), 6)
+        expect(both.atPeaks.pricePerHour).toBeCloseTo(
+          leastMoney(models, held, (whole, other) => whole + (price / 10) * other),
+          6,
+        )
         expect(both.atPeaks.boundPerHour).toBeGreaterThan(both.atPeaks.pricePerHour * 0.999)
+        // Two halves are a GPU, and who comes takes any of them.
+        const halves = { ...kind, partitions: [[whole], ['half', 'half']] }
+        const onSlices = models.map((model) => ({
+          ...model,
+          segments: [model.segments[0]!, { ...model.segments[1]!, gpu: 'T4', slice: 'half' }],
+        }))
+        const cut = await planFleet(onSlices, [halves])
+        expect(cut.atPeaks.pricePerHour).toBeCloseTo(
+          leastMoney(onSlices, held, (wholes, half) => wholes + Math.ceil(half / 2)),
+          6,
+        )
+        expect(wrongIn(cut.atPeaks.gpus, onSlices)).toEqual([])
       }),
       { numRuns: 15 },
     )
   }, 120_000)
 })
 
-/** By trying, for each model, every number of both kinds at every level of its day, more at a higher one. */
-function leastMoney(models: readonly FleetModel[], held: readonly (readonly number[])[], price: number): number {
+/** By trying, for each model, every number of both kinds of slices at every level of its day, more at a higher one. */
+function leastMoney(
+  models: readonly FleetModel[],
+  held: readonly (readonly number[])[],
+  moneyOf: (first: number, second: number) => number,
+): number {
   const plans = models.map(({ segments }, m) => {
     const [rate, other] = [segments[0]!.rateRps, segments[1]!.rateRps]
     const levels = [...new Set(held[m]!)].filter((rps) => rps > 0).sort((a, b) => a - b)
@@ -201,7 +220,7 @@ function leastMoney(models: readonly FleetModel[], held: readonly (readonly numb
   for (const a of plans[0]!)
     for (const b of plans[1]!) {
       const most = (which: 0 | 1) => Math.max(...a.map((counts, step) => counts[which] + b[step]![which]))
-      best = Math.min(best, most(0) + price * most(1))
+      best = Math.min(best, moneyOf(most(0), most(1)))
     }
   return best
 }

@@ -2,8 +2,8 @@
 import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { clockAt, stepSeconds, stepsOfDay } from './over-day.ts'
-import { type FleetModel, type PackedGpu, type Packing, type Stay, type Waiting, whole } from './packing.ts'
+import { clockAt, spanOf, stepSeconds, stepsOfDay } from './over-day.ts'
+import { type FleetModel, type PackedGpu, type Packing, type Waiting, whole } from './packing.ts'
 import { placementsOf } from './placements.ts'
 import { handOverS } from './turning.ts'
 import { partForLoads, type Waits } from './waits.ts'
@@ -11,17 +11,22 @@ import { partForLoads, type Waits } from './waits.ts'
 export const takesTurnsIn = ({ gpus }: Packing): boolean =>
   gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
 
-const spanOf = ({ from, to }: Pick<Stay, 'from' | 'to'>): string =>
-  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
-
 /** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
 export function turnsOn({ stays, waiting }: PackedGpu['slots'][number]): string | undefined {
   if (waiting) return `${waiting.map(({ model }) => model).join(', ')} in turns, loaded as requests come`
   return stays?.map((stay) => `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`).join(', ')
 }
 
+/** '6:45-20:00, 22:00-23:00' */
+export const hoursOf = (there: readonly boolean[]): string => spansOf(there.map(Number)).map(spanOf).join(', ')
+
+const countsSaid = (counts: readonly number[]): string =>
+  spansOf(counts)
+    .map((span) => `${spanOf(span)}: ${span.count}`)
+    .join(', ')
+
 /** Spans of the day with the same number, 0 left out. */
-function spansOf(counts: readonly number[]): string {
+function spansOf(counts: readonly number[]): { readonly from: number; readonly to: number; readonly count: number }[] {
   const first = Math.max(
     0,
     counts.findIndex((count, step) => count !== counts.at(step - 1)),
@@ -33,10 +38,7 @@ function spansOf(counts: readonly number[]): string {
     if (last?.count === count) last.to = step + 1
     else spans.push({ from: step, to: step + 1, count })
   }
-  return spans
-    .filter(({ count }) => count > 0)
-    .map(({ from, to, count }) => `${spanOf({ from, to })}: ${count}`)
-    .join(', ')
+  return spans.filter(({ count }) => count > 0)
 }
 
 const placeOf = (gpu: string, slice: string): string => (slice === whole ? gpu : `${slice} of ${gpu}`)
@@ -65,19 +67,27 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
   const placements = placementsOf(atPeaks.gpus, () => []).filter(({ inTurns }) => inTurns !== undefined)
   if (placements.length === 0) return []
   const late = atRises.filter(({ model }) => placements.some((placement) => placement.model === model))
+  const routed = new Map(
+    placements.flatMap(({ model, segment }) => (segment.routed ? [[model, segment.routed.levels !== undefined] as const] : [])),
+  )
   const early = turning.filter(({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name))
   return [
     ...table(
       ['model', 'on', 'replicas in memory', 'loads in', 'which is'],
       placements.map(({ model, segment, inTurns }) => {
         const { loadS, loadFrom } = turning.find(({ name }) => name === model)!.turning!
-        return [model, placeOf(segment.gpu, segment.slice), spansOf(inTurns!), seconds(loadS), loadFrom]
+        return [model, placeOf(segment.gpu, segment.slice), countsSaid(inTurns!), seconds(loadS), loadFrom]
       }),
       [3],
     ),
     ...list([
       `a replica has its slice before it is asked for, by its load and the ${handOverS} s in which a slice changes hands (assumed), in whole quarters of an hour: ${late.length > 0 ? 'no request waits but of models that are named here' : 'no request waits'}`,
       'a model that is out of memory answers nothing: what comes in hours in which its demand says 0 is refused',
+      ...[...routed].map(([model, changes]) =>
+        changes
+          ? `requests of ${model} go other ways at other hours, as is said below: who routes them knows the time`
+          : `the same parts of the requests of ${model} go to each of its GPUs at all hours`,
+      ),
       ...early.map(
         ({ name, turning: how, overDay }) =>
           `${name} leaves ${seconds(how!.endsEarlyS!)} before its hours end, as endsEarly: allows: ${percent(overDay!.refused!)} of its requests of a day are refused`,

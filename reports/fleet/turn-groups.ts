@@ -58,8 +58,8 @@ export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[
 }
 
 /** Whether it may be put out of memory at all. */
-export const takesTurns = ({ model, overDay, buckets }: Wanted, { spared, apart }: Rules): boolean =>
-  overDay !== undefined && buckets === undefined && !spared.has(model) && !apart.some((group) => group.includes(model))
+export const takesTurns = ({ model, overDay }: Wanted, { spared, apart }: Rules): boolean =>
+  overDay !== undefined && !spared.has(model) && !apart.some((group) => group.includes(model))
 
 const namesOf = (set: readonly Turner[]): string => set.map(({ model }) => model).join('\n')
 const partsOf = (set: readonly Turner[]): Turner[][] => set.map((_, i) => set.toSpliced(i, 1))

@@ -1,8 +1,10 @@
 /** What turns by the hours add to the programme of counts: steps of the day in which slices must have room, and who is there then. */
+import { grouped } from '../../trials/grouped.ts'
 import type { Counted, Wanted } from './assignment.ts'
 import { stepsOfDay } from './over-day.ts'
+import { routedAt } from './packing.ts'
 import type { Programme } from './programme.ts'
-import { enough } from './rules.ts'
+import { enough, poolOf } from './rules.ts'
 
 /** Steps of the day after which no other asks for more: of those in which every model has reached no higher level than in one of these nothing needs to be said. */
 export function momentsOf(wanted: readonly Wanted[]): number[] {
@@ -48,22 +50,32 @@ export function trimmed(replicas: readonly Counted[], wanted: readonly Wanted[])
   return [...wanted].reduce<Counted[]>(
     (all, { model, demandRps, overDay }) => {
       if (overDay === undefined) return all
-      let own = all.filter((one) => one.model === model)
+      const own = all.filter((one) => one.model === model)
       const others = all.filter((one) => one.model !== model)
-      for (const [i, level] of overDay.levels.entries()) own = withFewerFrom(i + 1, own, level * demandRps, i + 1 < overDay.levels.length)
-      return [...others, ...own]
+      // What is routed to one pool, no other carries.
+      const pools = own.some(({ segment }) => segment.routed) ? [...grouped(own, ({ segment }) => poolOf(segment)).values()] : [own]
+      const fewer = pools.flatMap((pool) => {
+        const of = pool.find(({ segment }) => segment.routed)?.segment
+        const shareAt = (level: number) => (of ? routedAt(of, level).share : 1)
+        return overDay.levels.reduce(
+          (kept, level, i) => withFewerFrom(i + 1, kept, level * demandRps * shareAt(i + 1), i + 1 < overDay.levels.length),
+          pool,
+        )
+      })
+      return [...others, ...fewer]
     },
     [...replicas],
   )
 }
 
 /** @param more there are levels above, from which on what is not needed here is in memory */
-function withFewerFrom(from: number, own: readonly Counted[], askedRps: number, more: boolean): Counted[] {
+function withFewerFrom(from: number, own: Counted[], askedRps: number, more: boolean): Counted[] {
   const counts = own.map(({ count }) => count)
-  const carried = () => own.reduce((sum, { segment, from: since = 0 }, i) => sum + (since <= from ? counts[i]! * segment.rateRps : 0), 0)
+  const carried = () =>
+    own.reduce((sum, { segment, from: since = 0 }, i) => sum + (since <= from ? counts[i]! * routedAt(segment, from).rateRps : 0), 0)
   for (const [i, { segment, from: since }] of own.entries()) {
     if (since !== from) continue
-    while (counts[i]! > 0 && carried() - segment.rateRps >= askedRps * enough) {
+    while (counts[i]! > 0 && carried() - routedAt(segment, from).rateRps >= askedRps * enough) {
       counts[i]!--
       const later = more ? own.findIndex((one) => one.segment === segment && one.from === from + 1) : -1
       if (later >= 0) counts[later]!++

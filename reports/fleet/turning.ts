@@ -1,6 +1,6 @@
 /** Models that may take turns: what of each is in memory when, and whether its requests may wait for it. */
 import type { Demand } from '../plan/demand.ts'
-import { beginsAt, endedEarly, type OverDay, overDayOf, peaksOver, stepsOfDay } from './over-day.ts'
+import { beginsAt, endedEarly, type OverDay, overDayOf, peaksOver, stepSeconds, stepsOfDay } from './over-day.ts'
 import { FleetError, type FleetModel, slackOf } from './packing.ts'
 import { partForLoads, type Waits, waitsAtRises } from './waits.ts'
 
@@ -51,6 +51,14 @@ export function turningOver(
   })
   return { turning, atRises }
 }
+
+/** What is asked of a model in each step of its day, what comes after it has left not counted. */
+export const askedOver = ({ demand, turning }: FleetModel & { readonly demand: Demand }, timezone: string): number[] =>
+  endedEarly(peaksOver(demand, stepsOfDay, timezone), turning?.endsEarlyS ?? 0)
+
+/** Steps of the day for which one that takes turns has its slice before it serves. */
+export const leadStepsOf = (turning: FleetModel['turning']): number =>
+  turning ? Math.ceil((turning.loadS + handOverS) / stepSeconds - 1e-9) : 0
 
 const sumOf = (rates: readonly number[]): number => rates.reduce((sum, rps) => sum + rps, 0)
 

@@ -1,7 +1,7 @@
 /** Demand over time: one period (a day, or a trace) that repeats. */
 
 import { rate, significant } from '../format.ts'
-import { parseCsv } from '../report/csv.ts'
+import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
 
 /** A rate, requests per second, and how long it holds. */
 interface DemandSpan {
@@ -16,6 +16,8 @@ export interface Demand {
   readonly what: string
   /** When it begins, seconds since 1970; absent: at midnight of any day. */
   readonly beginsAtS?: number
+  /** Its times name no zone: `beginsAtS` is what a clock shows where the requests come, read as if it were UTC. */
+  readonly asClocksShow?: true
 }
 
 /** The demand cannot be read; `hint` says what form it has. */
@@ -42,7 +44,7 @@ export function steadyDemand(rps: number): Demand {
   return { spans: [{ rps, seconds: daySeconds }], what: `a steady ${rate(rps)}` }
 }
 
-/** A day in hours: '0-8:20, 8-20:200, 20-24:60'. Every hour must be there once; half hours are written 8.5. */
+/** A day in hours: '0-8:20, 8-20:200, 20-24:60'. Every hour must be there once; half hours are written 8.5, and quarters are the least. */
 export function tableDemand(text: string): Demand {
   const hint = "write a day as '0-8:20, 8-20:200, 20-24:60' (hours: requests per second)"
   const stepSeconds = 900
@@ -52,7 +54,11 @@ export function tableDemand(text: string): Demand {
     const [from, to, value] = (match ?? []).slice(1).map(Number)
     if (from === undefined || to === undefined || value === undefined) throw new DemandError(`'${part.trim()}' is no part of a day`, hint)
     if (to > 24 || from >= to) throw new DemandError(`${from}-${to} is no span of hours`, hint)
-    for (let i = Math.round(from * 4); i < Math.round(to * 4); i++) {
+    if (!Number.isFinite(value)) throw new DemandError(`'${part.trim()}' has no rate that can be planned for`, hint)
+    const uneven = [from, to].find((hour) => hour % 0.25 !== 0)
+    if (uneven !== undefined)
+      throw new DemandError(`hour ${uneven} is no quarter of an hour`, 'write 8, 8.25, 8.5 or 8.75; a trace has rates of any length')
+    for (let i = from * 4; i < to * 4; i++) {
       if (!Number.isNaN(rps[i])) throw new DemandError(`hour ${i / 4} is given twice`, hint)
       rps[i] = value
     }
@@ -69,21 +75,25 @@ export function tableDemand(text: string): Demand {
  */
 export function traceDemand(text: string, file: string): Demand {
   const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
-  const rows = parseCsv(text)
-  const body = rows.length > 0 && Number.isNaN(timeOf(rows[0]![0] ?? '')) ? rows.slice(1) : rows
-  const header = body.length < rows.length ? 1 : 0
-  const samples = body.map(([time, value], i) => {
-    const sample = { at: timeOf(time ?? ''), rps: Number(value) }
-    if (Number.isNaN(sample.at) || value?.trim() === '' || !(sample.rps >= 0 && Number.isFinite(sample.rps))) {
-      throw new DemandError(`${file}, row ${i + 1 + header}: '${time},${value}' is no timestamp and rate`, hint)
-    }
-    return sample
+  const rows = rowsOf(text, file, hint)
+  const [first] = rows
+  const header = first !== undefined && !isSample(first.cells) && !first.cells.some((cell) => isRate(cell)) ? 1 : 0
+  const unit = unitOf(rows[header]?.cells[0] ?? '')
+  const samples = rows.slice(header).map(({ cells, line }) => {
+    const at = `${file}:${line}: '${cells.join(',')}'`
+    const columns = cells.findLastIndex((cell) => cell.trim() !== '') + 1
+    if (columns !== 2) throw new DemandError(`${at} has ${columns} column${columns === 1 ? '' : 's'}, and a trace has 2`, hint)
+    if (!isSample(cells)) throw new DemandError(`${at} is no timestamp and rate`, hint)
+    return { line, at: timeOf(cells[0]!, unit), rps: Number(cells[1]) }
   })
-  if (samples.length < 2) throw new DemandError(`${file} has ${samples.length} rows`, `${hint}, at least two rows`)
+  if (samples.length < 2) throw new DemandError(`${file} has ${samples.length === 1 ? 'one row' : 'no rows'}`, `${hint}, at least two rows`)
   const gaps = samples.slice(1).map((s, i) => s.at - samples[i]!.at)
   const backwards = gaps.findIndex((gap) => gap <= 0)
   if (backwards >= 0)
-    throw new DemandError(`${file}, row ${backwards + 2 + header}: the time does not go on`, 'sort the trace by time, each time once')
+    throw new DemandError(
+      `${file}:${samples[backwards + 1]!.line}: the time does not go on`,
+      'sort the trace by time, each time once; where clocks are put back, name the zone: 2026-10-25T02:00:00+02:00',
+    )
   const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
   const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
   const closes = days >= 1 && Math.abs(days - Math.round(days)) < 1e-9 && spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
@@ -92,18 +102,63 @@ export function traceDemand(text: string, file: string): Demand {
   const demand = {
     spans: closes ? spans.slice(0, -1) : spans,
     what: '',
-    ...(beginsAtS > aYearSeconds && beginsAtS < latestSeconds && { beginsAtS }),
+    ...(beginsAtS > aYearSeconds && beginsAtS < latestSeconds && { beginsAtS, ...(isOfClock(rows[header]!.cells[0]!) && asClocksShow) }),
   }
-  const lasts = `${significant(periodSeconds(demand) / 3600)} h`
-  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts})` })
+  const lasts = timeSaid(periodSeconds(demand))
+  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)})` })
 }
 
-/** Seconds. Numbers beyond the year 5138 in seconds are taken for milliseconds. */
-function timeOf(text: string): number {
-  const number = Number(text)
-  if (text.trim() !== '' && !Number.isNaN(number)) return number > 1e11 ? number / 1000 : number
-  return Date.parse(text) / 1000
+const timeSaid = (seconds: number): string =>
+  seconds >= 3600 ? `${significant(seconds / 3600)} h` : seconds >= 60 ? `${significant(seconds / 60)} min` : `${significant(seconds)} s`
+
+/** Where rows are missing a rate is held for long: that is told. */
+function holeIn({ spans }: Pick<Demand, 'spans'>): string {
+  const lasting = spans.map(({ seconds }) => seconds).sort((a, b) => a - b)
+  const [usual, longest] = [lasting[Math.floor(lasting.length / 2)]!, lasting.at(-1)!]
+  return longest > mostHeld * usual ? `; one is held for ${timeSaid(longest)}, where most last ${timeSaid(usual)}` : ''
 }
+
+/** Times as long as most rates: rows are missing, or were written when the rate changed. */
+const mostHeld = 10
+
+function rowsOf(text: string, file: string, hint: string): CsvRecord[] {
+  try {
+    return csvRecords(text)
+  } catch (error) {
+    if (error instanceof CsvError) throw new DemandError(`${file}:${error.line}: ${error.what}`, hint)
+    throw error
+  }
+}
+
+const isRate = (cell: string): boolean => cell.trim() !== '' && Number(cell) >= 0 && Number.isFinite(Number(cell))
+const isSample = ([time = '', rps = '']: readonly string[]): boolean => !Number.isNaN(timeOf(time)) && isRate(rps)
+
+const asClocksShow = { asClocksShow: true } as const
+const isOfClock = (text: string): boolean => Number.isNaN(Number(text)) && isoParts(text)?.zone === undefined
+
+/** ISO 8601 as exports have it: a blank for the T, the zone's colon left out, a date alone. */
+function isoParts(text: string): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
+  const found = /^\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(text)
+  if (!found) return undefined
+  const [, date = '', time = '00:00', utc, hours, minutes = '00'] = found
+  return { date, time, ...(utc ? { zone: 'Z' } : hours && { zone: `${hours}:${minutes}` }) }
+}
+
+/** Seconds; of a text without a zone as if it were UTC, whatever the zone of this machine. @param unit of numbers, so many in a second */
+function timeOf(text: string, unit = 1): number {
+  const number = text.trim() === '' ? Number.NaN : Number(text)
+  if (!Number.isNaN(number)) return number / unit
+  const iso = isoParts(text)
+  return iso === undefined ? Number.NaN : Date.parse(`${iso.date}T${iso.time}${iso.zone ?? 'Z'}`) / 1000
+}
+
+/** Numbers that begin so high are milliseconds, microseconds or nanoseconds since 1970: in seconds the least of each would be the year 5138. */
+const unitOf = (first: string): number => unitsOfTime.find(([from]) => Number(first) > from)?.[1] ?? 1
+const unitsOfTime = [
+  [1e17, 1e9],
+  [1e14, 1e6],
+  [1e11, 1e3],
+] as const
 
 /**
  * Shapes of practice, as shares of the peak over a day, in steps of five minutes.
@@ -144,6 +199,13 @@ function checked(demand: Demand): Demand {
 const spansOf = (rps: readonly number[], seconds: number): DemandSpan[] => rps.map((r) => ({ rps: r, seconds }))
 
 export const periodSeconds = ({ spans }: Pick<Demand, 'spans'>): number => spans.reduce((sum, { seconds }) => sum + seconds, 0)
+/** At which its period begins: UTC, or what clocks show where its times name no zone. */
+export const secondOfDay = ({ beginsAtS = 0 }: Pick<Demand, 'beginsAtS'>): number => beginsAtS % daySeconds
+/** The same, its period so often that it takes some time: what scales needs longer than that to settle. */
+export function repeated(demand: Demand, leastSeconds: number): Demand {
+  const times = Math.max(1, Math.ceil(leastSeconds / periodSeconds(demand) - 1e-9))
+  return times === 1 ? demand : { ...demand, spans: Array.from({ length: times }, () => demand.spans).flat() }
+}
 export const peakOf = ({ spans }: Demand): number => spans.reduce((peak, { rps }) => Math.max(peak, rps), 0)
 export const leastOf = ({ spans }: Demand): number => spans.reduce((least, { rps }) => Math.min(least, rps), Number.POSITIVE_INFINITY)
 /** Over time: a rate counts as long as it holds. */

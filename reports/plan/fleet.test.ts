@@ -51,6 +51,11 @@ describe('a static fleet', () => {
     expect(small.minutes).toBe(24 * 60)
   })
 
+  test('says the hours that clocks show, whenever the trace begins', () => {
+    const night = { ...spans([50, 3600], [400, 3600], [50, 79_200]), beginsAtS: Date.parse('2026-10-01T22:00:00Z') / 1000 }
+    expect(staticFleet({ ...hundred, saturationRps: 250 }, night, 2, surroundings).lostHours).toEqual([23])
+  })
+
   test('a queue builds up and drains: what was over for a minute loses the minutes after it, until it is empty', () => {
     // 60 s at 30 req/s too many leave 1,800, drained at 20 a second in 90 s: three minutes are lost, and the queue of the last span carries over to the next period.
     const demand = spans([100, 600], [150, 60], [100, 600])

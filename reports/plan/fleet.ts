@@ -3,7 +3,7 @@
  * The period is played twice and the second time counts, so that it begins as it ended, with what waits.
  */
 import { replicasFor } from '../../search/objective.ts'
-import { type Demand, peakOf, scaled } from './demand.ts'
+import { type Demand, peakOf, scaled, secondOfDay } from './demand.ts'
 import { Hpa, type HpaSettings, syncSeconds } from './hpa.ts'
 import { NodePool } from './node-pool.ts'
 import { Course, type SloKept, SloMinutes } from './period.ts'
@@ -41,7 +41,7 @@ export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number, {
   const period = course.periodSeconds
   const queues = new Queues(unit, timeoutSeconds)
   queues.add(replicas)
-  const minutes = new SloMinutes(period, unit.percentile)
+  const minutes = new SloMinutes(period, unit.percentile, secondOfDay(demand))
   for (const counts of [false, true]) {
     const start = counts ? period : 0
     for (let at = 0; at < period - 1e-9; ) {
@@ -107,7 +107,7 @@ class AutoscaledPlay {
     this.#queues = new Queues(unit, surroundings.timeoutSeconds)
     this.#pool = new NodePool(unit)
     this.#seen = new RateSeen(surroundings.reactionSeconds, settings.counts)
-    this.#minutes = new SloMinutes(this.#course.periodSeconds, unit.percentile)
+    this.#minutes = new SloMinutes(this.#course.periodSeconds, unit.percentile, secondOfDay(demand))
     this.#memorySeconds = Math.max(this.#hpa.memorySeconds, this.#pool.memorySeconds) + this.#seen.memorySeconds + syncSeconds
     const wished = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
     this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, wished))

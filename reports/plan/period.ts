@@ -9,7 +9,7 @@ export interface SloKept {
   readonly minutes: number
   /** Share of all requests of the period over the limit: the SLO's percentile over the whole period holds where it is at most 1 - percentile. */
   readonly over: number
-  /** Hours of the period (of the day, where it is no longer) that have such minutes. */
+  /** Hours of the day that have such minutes, by the clock of the demand. */
   readonly lostHours: readonly number[]
 }
 
@@ -41,9 +41,11 @@ export class SloMinutes {
   readonly #over: Float64Array
   readonly #miss: number
 
+  /** @param beginsS the second of the day at which the period begins */
   constructor(
     readonly periodSeconds: number,
     percentile: number,
+    readonly beginsS = 0,
   ) {
     const minutes = Math.max(1, Math.ceil(periodSeconds / minute - 1e-9))
     this.#came = new Float64Array(minutes)
@@ -69,7 +71,7 @@ export class SloMinutes {
       over += this.#over[i]!
       if (this.#over[i]! <= this.#came[i]! * this.#miss * (1 + 1e-6)) continue
       lost++
-      hours.add(Math.floor(i / 60) % 24)
+      hours.add(Math.floor((this.beginsS + i * minute) / 3600) % 24)
     }
     return {
       lostMinutes: lost,

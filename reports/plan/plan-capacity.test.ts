@@ -71,6 +71,24 @@ describe('the published example', () => {
   })
 })
 
+describe('demands that are out of the ordinary', () => {
+  test('a period of seconds is played for hours: the autoscaler sees its mean, and no minute is lost for want of time to look', () => {
+    const short = { spans: [10, 190].map((rps) => ({ rps, seconds: 10 })), what: 'seconds' }
+    const { units, demand, scaling } = planCapacity(input({ units: [unit(100, 1, { saturationRps: 120 })], demand: short }))
+    expect(demand).toBe(short)
+    expect(units[0]!.months[0]).toMatchObject({ replicas: 2, meanRps: 100 })
+    expect(scaling.given.outcome.minutes).toBe(120)
+  })
+
+  test('more replicas than can be planned for are refused with what they are for', () => {
+    expect(() => planCapacity(input({ demand: steadyDemand(1e12) }))).toThrow(/100 req\/s at \$1 would take 10000000000 replicas/)
+    expect(() => planCapacity(input({ existing: { trial: 1, replicas: 1e9 } }))).toThrow(
+      /the most replicas that are planned for are 100000/,
+    )
+    expect(() => planCapacity(input({ growthPerMonth: 10, months: 120 }))).toThrow(/replicas/)
+  })
+})
+
 describe('demand', () => {
   test('a table covers the day, each hour once', () => {
     const day = tableDemand('0-8:20, 8-20.5:200, 20.5-24:60')

@@ -6,7 +6,7 @@ import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
-import { type Demand, meanOf, peakOf, scaled } from './demand.ts'
+import { type Demand, meanOf, peakOf, repeated, scaled } from './demand.ts'
 import { autoscaledFleet, type FleetOutcome, replicasThatKeep, type Surroundings, staticFleet } from './fleet.ts'
 import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
 import { losslessSettings, type ScaledFleet } from './lossless.ts'
@@ -140,9 +140,15 @@ export interface Plan {
   readonly existing?: ExistingFleet
 }
 
+/** Longer than an autoscaler and its nodes remember anything: a period that is shorter is played so often that it takes as long. */
+const leastPlayedSeconds = 7200
+/** Each of them is looked at, as one that may be committed to. */
+const mostReplicas = 100_000
+
 /** Throws RangeError for shares, counts and capacities that cannot be. */
-export function planCapacity(input: PlanInput): Plan {
-  check(input)
+export function planCapacity(given: PlanInput): Plan {
+  check(given)
+  const input = { ...given, demand: repeated(given.demand, leastPlayedSeconds) }
   // What is recommended comes first; the others by what they cost for the demand.
   const rank = ({ unit, months }: UnitPlan) => (unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth)
   const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
@@ -151,7 +157,7 @@ export function planCapacity(input: PlanInput): Plan {
   const scaling = scalingOf(units[0]!, input)
   const mix = mixOf(units[0]!, scaling, input)
   return {
-    demand: input.demand,
+    demand: given.demand,
     input,
     units,
     scaling,
@@ -161,7 +167,7 @@ export function planCapacity(input: PlanInput): Plan {
   }
 }
 
-function check({ units, headroom, months, growthPerMonth, zones, minReplicas, existing }: PlanInput): void {
+function check({ units, demand, headroom, months, growthPerMonth, zones, minReplicas, existing }: PlanInput): void {
   if (units.length === 0) throw new RangeError('there is no configuration to plan with')
   for (const unit of units) if (!(unit.capacityRps > 0)) throw new RangeError(`${unit.label} has no capacity`)
   if (!(headroom >= 0 && headroom < 1)) throw new RangeError(`headroom is ${headroom}: give a share from 0 to below 1`)
@@ -170,6 +176,14 @@ function check({ units, headroom, months, growthPerMonth, zones, minReplicas, ex
     throw new RangeError(`growth is ${growthPerMonth}: give a share per month, such as 5%`)
   if (!(Number.isInteger(zones) && zones >= 1)) throw new RangeError(`zones is ${zones}: give 1 or more`)
   if (!(Number.isInteger(minReplicas) && minReplicas >= 0)) throw new RangeError(`min replicas is ${minReplicas}: give 0 or more`)
+  const highestRps = (peakOf(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
+  const large = units.find(({ capacityRps }) => !(highestRps / capacityRps <= mostReplicas))
+  if (large)
+    throw new RangeError(
+      `${large.label} would take ${Math.ceil(highestRps / large.capacityRps)} replicas: the most that are planned for are ${mostReplicas}`,
+    )
+  if (minReplicas > mostReplicas || (existing && existing.replicas > mostReplicas))
+    throw new RangeError(`the most replicas that are planned for are ${mostReplicas}`)
   if (existing && !(Number.isInteger(existing.replicas) && existing.replicas >= 1))
     throw new RangeError(`a fleet of ${existing.replicas} replicas is none`)
 }

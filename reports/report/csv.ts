@@ -30,9 +30,6 @@ export class CsvError extends SyntaxError {
   }
 }
 
-/** `csvRecords` without their lines. */
-export const parseCsv = (text: string): string[][] => csvRecords(text).map(({ cells }) => [...cells])
-
 /**
  * Rows of fields after RFC 4180, also with bare LF or CR line ends and a byte order mark. Empty lines are skipped.
  * Throws CsvError for a quote that is never closed.

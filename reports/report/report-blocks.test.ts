@@ -7,11 +7,11 @@ import { judge } from '../recommendation/judged.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { price, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
 import { renderSvg } from './charts/svg.ts'
-import { parseCsv } from './csv.ts'
 import { toHtml } from './document/html.ts'
 import { toMarkdown, toText } from './document/markdown.ts'
 import { recommendationDocument } from './recommendation-json.ts'
 import { type ReportInput, reportBlocks } from './report-blocks.ts'
+import { parseCsv } from './testing/parsed-csv.ts'
 
 const input: ReportInput = {
   ...sampleInput,

@@ -44,6 +44,14 @@ test('the SLO is broken now where three windows in a row miss it, by latency or 
   expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: 500, rateRps: 0.1 })))).toEqual([])
 })
 
+test('windows of which nobody says how long requests took neither keep the SLO nor break it, but for failures', () => {
+  const missed = [0, 1, 2].map((i) => window(i, { sloMs: 60 }))
+  expect(kinds([...missed, window(3, { sloMs: undefined })])).toEqual(['slo'])
+  // All of them fail: there is no latency to tell.
+  expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: undefined, errorShare: 1 })))).toEqual(['slo'])
+  expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: undefined })))).toEqual([])
+})
+
 test('windows of half an hour count as those of five minutes do', () => {
   const half = (i: number) => ({ ...window(6 * i, { sloMs: 60, rateRps: 310 }), seconds: 1800 })
   expect(kinds([half(0), half(1)])).toEqual([])

@@ -30,7 +30,7 @@ interface Look {
   readonly rateRps: number
   readonly sloMs?: number
   readonly errorShare?: number
-  /** Absent where its requests are too few to say. */
+  /** Absent where its requests are too few to say, or nobody said how long they took. */
   readonly missed?: boolean
   readonly over: boolean
 }
@@ -110,12 +110,13 @@ export function windowSeen(before: WatchState, window: ProductionWindow, watched
   // Of fewer requests the percentile is one of the slowest few.
   const says = window.rateRps * window.seconds >= 3 / (1 - slo.percentile)
   const judged = replicas === undefined || replicas === 0 || !says ? { ...window, sloMs: undefined } : { ...window, sloMs }
+  const missed = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
   const look: Look = {
     fromS: window.fromS,
     rateRps: window.rateRps,
     ...(window.sloMs !== undefined && { sloMs: window.sloMs }),
     ...(window.errorShare !== undefined && { errorShare: window.errorShare }),
-    ...(says && { missed: (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate }),
+    ...(says && (missed || window.sloMs !== undefined) && { missed }),
     over: replicas !== undefined && window.rateRps > replicas * server.capacityRps,
   }
   const firstVersion = before.firstVersion ?? window.versions?.[0]

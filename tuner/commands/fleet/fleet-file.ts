@@ -114,8 +114,13 @@ const model = z
     demand,
   })
   .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns }, context) => {
-    if ((classes ?? llm) !== undefined && inTurns !== undefined && inTurns !== 'never')
-      context.addIssue({ code: 'custom', path: ['turns'], message: 'models whose requests are told apart stay in memory', input: inTurns })
+    if ((classes ?? llm) !== undefined && inTurns === 'onDemand')
+      context.addIssue({
+        code: 'custom',
+        path: ['turns'],
+        message: 'models whose requests are told apart take turns by the hours: turns: byHour',
+        input: inTurns,
+      })
     if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
       context.addIssue({
         code: 'custom',
@@ -131,6 +136,9 @@ const model = z
         message: 'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
       })
   })
+/** It stands in the comments of manifests, and in tables. */
+const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
+
 const fleet = z
   .strictObject({
     gpus: z.record(
@@ -143,11 +151,13 @@ const fleet = z
     endsEarly: duration.optional(),
     apart: z.array(z.array(z.string()).min(2)).default([]),
     pairs: z.string().min(1).optional(),
-    headroom: share.default(0),
+    headroom: share.refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with').default(0),
     today: todaySchema(gpuName).optional(),
     timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
   })
   .superRefine(({ models, apart }, context) => {
+    for (const name of Object.keys(models).filter((one) => !isLine(one)))
+      context.addIssue({ code: 'custom', path: ['models', name], message: 'the name of a model is one line of text', input: name })
     for (const [i, group] of apart.entries())
       for (const [j, name] of group.entries()) {
         const message = !(name in models)
@@ -210,6 +220,13 @@ export interface FleetFile {
 export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
+  const twice = kinds.findIndex(({ name }, i) => kinds.findIndex((kind) => kind.name === name) < i)
+  if (twice >= 0)
+    throw new UserError(
+      `${path}: gpus: ${Object.keys(given.gpus)[twice]} is ${kinds[twice]!.name}, which is there already`,
+      'name each kind once, with the count of all of it',
+      exitCodes.usage,
+    )
   const models = Object.entries(given.models).map(
     ([
       name,
@@ -247,7 +264,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
   const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
   const pairs = given.pairs === undefined ? undefined : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
-  const rules = { spared: new Set(spared), apart: given.apart, ...(pairs && { slows: interferenceOf(pairs.measured) }) }
+  const rules = { spared: new Set(spared), apart: given.apart, slows: interferenceOf(pairs?.measured) }
   return {
     folder: dirname(path),
     kinds,
@@ -286,10 +303,19 @@ const sourceOf =
     }
   }
 
+/** The solver tells costs apart to a millionth. */
+const leastPrice = 0.001
+
 function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
   try {
     const found = findGpu(name)
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
+    if (pricePerHour !== undefined && pricePerHour < leastPrice)
+      throw new UserError(
+        `${path}: gpus: ${name} at ${pricePerHour} an hour is less than money can be told apart by`,
+        `give what an hour costs, ${leastPrice} at the least`,
+        exitCodes.usage,
+      )
     if (pricePerHour === undefined)
       throw new UserError(`${path}: no price is known for ${found.name}`, `give one: gpus: {${name}: {price: 2.50}}`, exitCodes.usage)
     return {

@@ -32,7 +32,7 @@ interface Deployable {
 
 /** `nodes/mig-layouts.yaml`, and `models/NAME.yaml` for each deployment. Throws what a store or a pod of the user's own does. */
 export async function fleetFiles(
-  { atPeaks, hoursRps, rules }: FleetPlan,
+  { atPeaks, hoursRps, rules, turning }: FleetPlan,
   { headroom, perNode, timezone }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
@@ -47,6 +47,7 @@ export async function fleetFiles(
   for (const [i, placement] of placements.entries()) {
     const { entry, source } = models.find((one) => one.entry.name === placement.model)!
     const { replicas, byHour, inTurns } = placement
+    const overDay = turning?.find(({ name }) => name === placement.model)?.overDay
     const placed: Placed = { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone }
     try {
       if (inTurns && target !== 'kubernetes')
@@ -57,7 +58,7 @@ export async function fleetFiles(
       for (const { name, text } of written)
         files.push({
           path: join(folder, written.length === 1 ? `${serving.name}.yaml` : name),
-          text: `${routing(placement, placements, source.buckets)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
+          text: `${routing(placement, placements, source.buckets, overDay)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
         })
     } catch (error) {
       if (!(error instanceof SpecError)) throw error
@@ -133,8 +134,13 @@ function servingOf(
 const [defaultPort, defaultHealth] = [8000, '/v2/health/ready']
 
 /** What a gateway before several deployments of one model needs to know. */
-function routing({ model, share, segment }: Placement, all: readonly Placement[], buckets: FleetModel['buckets']): string {
-  if (segment.routed) return routingComment(model, segment, buckets)
+function routing(
+  { model, share, segment }: Placement,
+  all: readonly Placement[],
+  buckets: FleetModel['buckets'],
+  overDay: FleetModel['overDay'],
+): string {
+  if (segment.routed) return routingComment(model, segment, buckets, overDay)
   const others = all.filter((placement) => placement.model === model && placement.segment !== segment)
   return others.length === 0 ? '' : `# Of the requests of ${model} these replicas are to get ${percent(share)}: weigh their Service so.\n`
 }
@@ -147,11 +153,13 @@ const unscheduled = ({ byHour }: Placement): string =>
 
 /** bert-a100-80gb-1g-10gb: one for each model and kind of slice, told apart where that is not enough. */
 function deploymentNames(placements: readonly Placement[]): string[] {
-  const taken = new Map<string, number>()
+  const taken = new Set<string>()
   return placements.map(({ model, segment: { gpu, slice, gpus } }) => {
     const name = dnsLabel([model, ...(gpus > 1 ? [`${gpus}x`] : []), gpu, ...(slice === whole ? [] : [slice])].join('-'))
-    const before = taken.get(name) ?? 0
-    taken.set(name, before + 1)
-    return before === 0 ? name : `${name}-${before + 1}`
+    let own = name
+    // A label has an end: of a long name the number stays.
+    for (let n = 2; taken.has(own); n++) own = dnsLabel(`${name.slice(0, -1 - String(n).length)}-${n}`)
+    taken.add(own)
+    return own
   })
 }

@@ -61,6 +61,54 @@ test('all that is wrong is told at once, with its line', () => {
   expect(() => fileOf('gpus: {T4: {}}\nmodels: {}\n')).toThrow('has no models')
 })
 
+test('what would leave nothing to weigh or to serve with is refused, and names that are no line', () => {
+  const file =
+    (more: string, gpu = 'T4: ', name = 'a') =>
+    () =>
+      fileOf(`gpus: {${gpu}}\n${more}\nmodels: {${name}: {table: a.csv, demand: 5}}\n`)
+  expect(file('headroom: 100%')).toThrow(/headroom: all of a replica kept free/)
+  expect(file('', 'T4: {price: 1e-9}')).toThrow(/T4 at 1e-9 an hour is less than money can be told apart by/)
+  for (const name of ['""', '" "', '"a\\nkind: Secret"'])
+    expect(file('', 'T4: ', name), name).toThrow(/the name of a model is one line of text/)
+})
+
+test('a kind of GPU by two of its names is one kind too many', () => {
+  expect(() => fileOf('gpus: {A100-80GB: {count: 1}, a100 80gb: {price: 1}}\nmodels: {a: {table: a.csv, demand: 5}}\n')).toThrow(
+    /gpus: a100 80gb is A100-80GB, which is there already/,
+  )
+})
+
+test('deployments of long names that begin alike do not take each other’s file', async () => {
+  const name = (language: string) => `customer-support-intent-classifier-multilingual-${language}`
+  const file = fileOf(
+    `gpus: {L4: }\nmodels:\n${['en', 'de'].map((language) => `  ${name(language)}: {table: a.csv, demand: 5, slo: 1s, image: "${language}:1"}\n`).join('')}`,
+  )
+  const slots = ['en', 'de'].map((language) => ({
+    slice: 'whole',
+    model: name(language),
+    segment: { gpu: 'L4', slice: 'whole', gpus: 1, rateRps: 9, label: '' },
+  }))
+  const plan = {
+    atPeaks: { gpus: slots.map((slot) => ({ kind: 'L4', slots: [slot] })), pricePerHour: 2, boundPerHour: 2 },
+    hoursRps: [Array<number>(24).fill(5), Array<number>(24).fill(5)],
+    rules: noRules,
+  } as unknown as FleetPlan
+  const { files } = await fleetFiles(
+    plan,
+    file,
+    file.models.map((entry) => ({ entry, source: { segments: [] } })),
+    'kubernetes',
+  )
+  expect(new Set(files.map(({ path }) => path)).size).toBe(2)
+  expect(files.map(({ text }) => /image: (\w\w):1/.exec(text)?.[1])).toEqual(['en', 'de'])
+  const names = files.flatMap(({ text }) =>
+    checkManifests(text)
+      .objects.filter(({ kind }) => kind === 'Deployment')
+      .map(({ metadata }) => (metadata as { name: string }).name),
+  )
+  expect(new Set(names).size).toBe(2)
+})
+
 test('keys of deployment: GPUs of a node, the zone of the hours, and no secret that would stand in a manifest', () => {
   const { perNode, timezone, models } = fileOf(
     'gpus: {A100-80GB: {perNode: 8}, L4: }\nmodels: {a: {table: a.csv, demand: 5, image: "x:1", port: 9000, health: /h}}\ntimezone: Asia/Kolkata\n',
@@ -76,10 +124,10 @@ test('keys of deployment: GPUs of a node, the zone of the hours, and no secret t
 test('one GPU to lose, for all or some, and models apart, which must be there', () => {
   const rulesOf = (more: string, ofA = '') =>
     fileOf(`gpus: {L4: }\nmodels:\n  a: {table: a.csv, demand: 5${ofA}}\n  b: {table: b.csv, demand: 5}\n${more}\n`).rules
-  expect(rulesOf('')).toEqual({ spared: new Set(), apart: [] })
-  expect(rulesOf('spare: 1\napart: [[a, b]]')).toEqual({ spared: new Set(['a', 'b']), apart: [['a', 'b']] })
-  expect(rulesOf('spare: 1', ', spare: 0')).toEqual({ spared: new Set(['b']), apart: [] })
-  expect(rulesOf('', ', spare: 1')).toEqual({ spared: new Set(['a']), apart: [] })
+  expect(rulesOf('')).toMatchObject({ spared: new Set(), apart: [] })
+  expect(rulesOf('spare: 1\napart: [[a, b]]')).toMatchObject({ spared: new Set(['a', 'b']), apart: [['a', 'b']] })
+  expect(rulesOf('spare: 1', ', spare: 0')).toMatchObject({ spared: new Set(['b']), apart: [] })
+  expect(rulesOf('', ', spare: 1')).toMatchObject({ spared: new Set(['a']), apart: [] })
   expect(() => rulesOf('apart: [[a, c], [b, b]]')).toThrow(/apart.0.1: no model is called 'c'(.|\n)*'b' is named twice/)
   expect(() => rulesOf('spare: 2')).toThrow(/spare/)
 })
@@ -122,6 +170,17 @@ describe('models in turns', () => {
 
   test('load as long as the user says, else as the slowest that is known; all or one of them, by the hours or as requests come', () => {
     expect(turning('', '', { loadS: 30 })).toBeUndefined()
+    const sized = (turns: string) =>
+      fileOf(
+        `gpus: {L4: }\nturns: ${turns}\nmodels:\n  a: {llm: {model: llama-3.1-8b, inputTokens: 90, outputTokens: 20}, slo: p90 tpot<80ms, demand: 5}\n`,
+      ).models[0]!
+    const assumed = { loadS: 378, loadFrom: 'assumed, from its weights' }
+    for (const turns of ['byHour', 'onDemand']) expect(turningOf(sized(turns), { segments: [{ ...segment, loadS: 378 }] })).toEqual(assumed)
+    const classes = fileOf(
+      'gpus: {L4: }\nturns: byHour\nmodels:\n  a: {classes: {x: {share: 50%, table: a.csv}, y: {share: 50%, table: b.csv}}, demand: 5}\n',
+    ).models[0]!
+    const byClass = new Map([30, 70].map((loadS) => [`${loadS}`, { segments: [{ ...segment, loadS }] }]))
+    expect(turningOf(classes, { segments: [{ ...segment, loadS: 30 }], byClass })).toEqual({ loadS: 70, loadFrom: 'of its table' })
     expect(turning('turns: byHour', '', { loadS: 30 })).toEqual({ loadS: 30, loadFrom: 'of its table' })
     expect(turning('', ', turns: byHour, load: 1m30s', { loadS: 30 })).toEqual({ loadS: 90, loadFrom: 'as given' })
     expect(turning('turns: byHour\nendsEarly: 15m', '', { loadS: 30 })).toMatchObject({ endsEarlyS: 900 })
@@ -148,8 +207,8 @@ describe('models in turns', () => {
     expect(() => entries('turns: often')).toThrow(/turns/)
     expect(() => entries('', ', load: 0s')).toThrow(/models.a.load/)
     expect(() =>
-      fileOf('gpus: {L4: }\nmodels:\n  a: {llm: {model: llama-3.1-8b}, slo: p90 tpot<80ms, demand: 5, turns: byHour}\n'),
-    ).toThrow(/models.a.turns: models whose requests are told apart stay in memory/)
+      fileOf('gpus: {L4: }\nmodels:\n  a: {llm: {model: llama-3.1-8b}, slo: p90 tpot<80ms, demand: 5, turns: onDemand}\n'),
+    ).toThrow(/models.a.turns: models whose requests are told apart take turns by the hours/)
   })
 
   test('are written with KEDA for Kubernetes, and for nothing that keeps replicas at all hours', async () => {

@@ -63,24 +63,27 @@ const isOfAnswers = ({ metric, limits }: Slo): boolean => metric === undefined &
 
 /**
  * How a model leaves memory and comes back, where the file lets it: the user's word, else the slowest load that is known of it.
- * @returns undefined where it stays; models whose requests are told apart do
+ * @returns undefined where it stays
  * @throws FleetError where nobody knows how long a load takes, or what its requests may wait
  */
 export function turningOf(
   { name, turns, loadS, wakeS, endsEarlyS, classes, llm, table }: FleetModelEntry,
-  { segments, reopened }: Pick<ModelSource, 'segments' | 'reopened'>,
+  { segments, reopened, byClass }: Pick<ModelSource, 'segments' | 'reopened' | 'byClass'>,
 ): Turning | undefined {
-  if (turns === undefined || classes || llm) return undefined
-  const known = segments.flatMap((segment) => segment.loadS ?? [])
+  if (turns === undefined) return undefined
+  const measured = byClass ? [...byClass.values()].flatMap((source) => source.segments) : segments
+  const known = measured.flatMap((segment) => segment.loadS ?? [])
+  const ofTable = table !== undefined || classes?.some((one) => one.table !== undefined)
   const slowest = loadS ?? (known.length > 0 ? Math.max(...known) : undefined)
   if (slowest === undefined)
     throw new FleetError(
       `how long ${name} takes until it serves was not measured, and it is to take turns`,
-      `say it: load: 90s${table === undefined ? '' : ', or in a column loadS of its table'}; or keep it in memory: turns: never`,
+      `say it: load: 90s${ofTable ? ', or in a column loadS of its table' : ''}; or keep it in memory: turns: never`,
     )
-  const loadFrom = loadS !== undefined ? 'as given' : table === undefined ? 'measured' : 'of its table'
+  const loadFrom = loadS !== undefined ? 'as given' : llm ? 'assumed, from its weights' : ofTable ? 'of its table' : 'measured'
   const early = endsEarlyS === undefined ? {} : { endsEarlyS }
-  if (turns === 'byHour') return { loadS: slowest, loadFrom, ...early }
+  // Requests that are told apart are routed by what is there: none waits for a load.
+  if (turns === 'byHour' || classes || llm) return { loadS: slowest, loadFrom, ...early }
   if (segments.every(({ limitMs }) => limitMs === undefined))
     throw new FleetError(
       `what requests of ${name} may wait for a load is not known`,

@@ -5,15 +5,16 @@ import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
 import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
-import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
+import { type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
+import { blocksOf } from '../../../reports/fleet/migration-places.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
-import { takesTurnsIn } from '../../../reports/fleet/turn-blocks.ts'
+import { askedOver, leadStepsOf } from '../../../reports/fleet/turning.ts'
 import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
-import { type Block, heading, paragraph } from '../../../reports/report/document/blocks.ts'
+import type { Block } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
@@ -68,7 +69,7 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
   const plan = flags.measurePairs === undefined ? await packed(file.rules) : await packedAsMeasured(flags.measurePairs, file, packed)
   if (plan === 'interrupted') return exitCodes.interrupted
-  const migration = file.today && !takesTurnsIn(plan.atPeaks) ? migrationTo(plan, file, models) : undefined
+  const migration = file.today && migrationTo(plan, file, models)
   const sensitivity = await sensitivityOf(
     plan,
     plan.turning ?? models,
@@ -87,9 +88,6 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       ...fleetBlocks(plan, models, file.headroom, pictured),
       ...sensitivityBlocks(sensitivity, plan),
       ...(migration ? migrationBlocks(migration) : []),
-      ...(file.today && !migration
-        ? [heading(2, 'From today'), paragraph('No order of migration is given: it counts replicas that stay, and models take turns here.')]
-        : []),
     ],
   }
   if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), found)
@@ -170,16 +168,22 @@ const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly Spec
 
 /** From what runs today, without a break at the rates that are asked, nothing kept free. */
 function migrationTo(
-  { atPeaks, hoursRps }: FleetPlan,
-  { today = {}, kinds, headroom }: FleetFile,
-  models: readonly FleetModel[],
+  { atPeaks, hoursRps, turning, atRises }: FleetPlan,
+  { today = {}, kinds, headroom, timezone }: FleetFile,
+  models: readonly (FleetModel & { readonly demand: Demand })[],
 ): Migration {
-  const asked = new Map(models.map(({ name }, i) => [name, hoursRps[i]!.map((rps) => rps * (1 - headroom))]))
+  const asked = new Map(
+    models.map((model, i) => [model.name, turning ? askedOver(model, timezone) : hoursRps[i]!.map((rps) => rps * (1 - headroom))]),
+  )
+  const turnOf = (name: string) => {
+    const of = turning?.find((model) => model.name === name)
+    return { lead: atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(of?.turning), askedAt: of?.overDay?.askedAt }
+  }
   const limitOf = (kind: string) => {
     const known = kinds.find(({ name }) => name === kind)
     return known ? (known.count ?? Number.POSITIVE_INFINITY) : 0
   }
-  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus), limitOf, asked)
+  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus, turnOf), limitOf, asked)
 }
 
 interface Found {

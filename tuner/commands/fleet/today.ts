@@ -1,6 +1,6 @@
 /** What runs today, as a fleet file says it: replicas of models, taken as standing on as few GPUs as their slices fit on. */
 import { z } from 'zod'
-import { type Block, blocksOf } from '../../../reports/fleet/migration.ts'
+import { type Block, blocksOf } from '../../../reports/fleet/migration-places.ts'
 import { bestPerSlice, FleetError, type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../../trials/devices/mig.ts'

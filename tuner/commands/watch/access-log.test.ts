@@ -28,7 +28,9 @@ const lines: readonly (readonly [what: string, format: LogFormat, line: string, 
     at + 0.226,
   ],
   ['JSON, nginx', 'json', '{"time":"2026-11-23T13:30:21+00:00","request_time":"0.012","status":"200","request":"POST /v2/x HTTP/1.1"}', 12],
-  ['JSON, Envoy', 'json', '{"start_time":"2026-11-23T13:30:21Z","duration":226,"response_code":200,"path":"/v2/x"}', 226],
+  ['JSON, Envoy', 'json', '{"start_time":"2026-11-23T13:30:21Z","duration":226,"response_code":200,"path":"/v2/x"}', 226, at + 0.226],
+  ['Apache, a quote within', 'combined', '::1 - - [23/Nov/2026:13:30:21 +0000] "POST /v2/x HTTP/1.1 \\"b" 200 53 9000', 9, at],
+  ['JSON, a field that is null', 'json', `{"ts":${at},"request_time":null,"latency_ms":7,"status":200,"uri":"/v2/x"}`, 7],
   ['JSON, seconds since 1970', 'json', `{"ts":${at},"latency_ms":3.5,"status":200,"uri":"/v2/x"}`, 3.5],
 ]
 
@@ -55,6 +57,8 @@ test('lines without the time that a request took, and lines that are none, are n
     '10.0.0.1 - - [99/Foo/2026:13:30:21 +0000] "GET / HTTP/1.1" 200 153 "-" "curl" 0.1',
     '{"time":"yesterday","request_time":1}',
     '{"time":"2026-11-23T13:30:21Z"}',
+    '{"time":"2026-11-23T13:30:21Z","request_time":null}',
+    '10.0.0.1 - - [23/Nov/2026:13:30:21 +0000] "GET / HTTP/1.1" 200 153 "-" "Firefox 120"',
     '[1,2]',
     '',
   ])

@@ -70,10 +70,12 @@ export const formatOf = (lines: readonly string[], fields: JsonFields): LogForma
 
 /** 127.0.0.1 - - [23/Nov/2026:13:30:21 +0000] "GET /x HTTP/1.1" 200 12 "-" "agent" 0.012, or rt=0.012 anywhere behind; of Apache's %D whole microseconds. */
 function ofCombined(line: string): LoggedRequest | undefined {
-  const found = /^[^[]*\[([^\]]+)\] "([^"]*)" (\d{3}) (?:\d+|-)(.*)$/.exec(line)
+  const found = /^[^[]*\[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3}) (?:\d+|-)(.*)$/.exec(line)
   if (!found) return undefined
   const [, time = '', request = '', status, rest = ''] = found
-  const took = /\b(?:rt|request_time)="?(\d+(?:\.\d+)?)/.exec(rest)?.[1] ?? /(?:^|\s)"?(\d+(?:\.\d+)?)"?\s*$/.exec(rest)?.[1]
+  // A number at the end of an agent's name is none: its quote was opened before.
+  const behind = /(?:^|\s)(?:"(\d+(?:\.\d+)?)"|(\d+(?:\.\d+)?))\s*$/.exec(rest)
+  const took = /\b(?:rt|request_time)="?(\d+(?:\.\d+)?)/.exec(rest)?.[1] ?? behind?.[1] ?? behind?.[2]
   if (took === undefined) return undefined
   return {
     atS: clfTime(time),
@@ -105,14 +107,17 @@ function ofEnvoy(line: string): LoggedRequest | undefined {
 function ofJson(line: string, fields: JsonFields): LoggedRequest | undefined {
   const entry = recordOf(line)
   if (entry === undefined) return undefined
-  const first = (names: readonly string[]) => names.map((name) => entry[name]).find((value) => value !== undefined && value !== null)
-  const latency = fields.latency.find(([field]) => entry[field] !== undefined && entry[field] !== '')
-  const time = first(fields.time)
-  if (latency === undefined || time === undefined) return undefined
+  const isThere = (name: string) => entry[name] !== undefined && entry[name] !== null && entry[name] !== ''
+  const first = (names: readonly string[]) => names.filter(isThere).map((name) => entry[name])[0]
+  const latency = fields.latency.find(([field]) => isThere(field))
+  const stamped = fields.time.find(isThere)
+  if (latency === undefined || stamped === undefined) return undefined
+  const latencyMs = Number(entry[latency[0]]) * latency[1]
   const version = first(fields.version)
   return {
-    atS: jsonTime(time),
-    latencyMs: Number(entry[latency[0]]) * latency[1],
+    // Logged at the end: what is stamped at its start is that much later.
+    atS: jsonTime(entry[stamped]) + (stamped === 'start_time' ? latencyMs / 1000 : 0),
+    latencyMs,
     // Envoy writes 0 for a connection that broke before an answer.
     status: Number(first(fields.status) ?? 200) || 599,
     path: pathOf(String(first(fields.path) ?? '')),

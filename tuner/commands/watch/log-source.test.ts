@@ -1,4 +1,4 @@
-import { appendFileSync, copyFileSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -81,6 +81,38 @@ test('rate, percentile and failures: what a client got wrong is no failure, what
   expect(windows).toEqual([{ fromS: start, seconds: 60, rateRps: 1, sloMs: 40, errorShare: 1 / 60 }])
   appendFileSync(path, 'what is this\n')
   expect((await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes[0]).toContain('1 of 61 lines')
+})
+
+test('a log that begins within a window has a rate over what it has of it', async () => {
+  const looks = new Looks()
+  writeFileSync(path, seconds(45, 120))
+  // 15 requests in 15 s, and then 60 in 60.
+  expect(await looks.at(130)).toEqual([
+    [45, 60],
+    [60, 60],
+  ])
+})
+
+test('beside a log that was moved aside there may be folders and packed ones', async () => {
+  const looks = new Looks()
+  writeFileSync(path, seconds(0, 70))
+  expect(await looks.at(70)).toEqual([[0, 60]])
+  renameSync(path, `${path}.1`)
+  mkdirSync(`${path}.old`)
+  writeFileSync(`${path}.2.zst`, Buffer.from([0x28, 0xb5, 0x2f, 0xfd]))
+  writeFileSync(path, seconds(70, 130))
+  expect(await looks.at(130)).toEqual([[60, 60]])
+})
+
+test('a line of megabytes is no request and keeps none from being read; a file without lines is no log', async () => {
+  const looks = new Looks()
+  writeFileSync(path, `${seconds(0, 30)}${'x'.repeat(5 << 20)}\n${seconds(30, 70)}`)
+  expect(await looks.at(70)).toEqual([[0, 60]])
+  appendFileSync(path, seconds(70, 130))
+  expect(await looks.at(130)).toEqual([[60, 60]])
+  writeFileSync(path, 'y'.repeat(3 << 20))
+  const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  await expect(source.read(start, undefined, undefined, new AbortController().signal)).rejects.toThrow(/no line that is known: yyy/)
 })
 
 test('what is no log is refused, with what it needs', async () => {

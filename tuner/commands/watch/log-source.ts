@@ -26,7 +26,7 @@ interface Place {
 
 /** A request is logged no later than this after its window. */
 const lateS = 5
-const longestLine = 1 << 20
+const [longestLine, shownOfLine] = [1 << 20, 200]
 
 interface Line {
   readonly text: string
@@ -61,6 +61,8 @@ export class LogSource implements Source {
     let ahead = false
     let [strange, seen] = [0, 0]
     let example = ''
+    /** Of the first request of all, where nothing was read before: the log begins there, and its window with it. */
+    let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     let format = this.#options.format
     for (const { file, inode, offset } of filesSince(path, now, before)) {
       for await (const { text, end } of linesOf(file, offset, signal)) {
@@ -74,6 +76,7 @@ export class LogSource implements Source {
           continue
         }
         const fromS = Math.floor(request.atS / windowS) * windowS
+        if (before === undefined) beginsS = Math.min(beginsS, Math.floor(request.atS))
         ahead ||= fromS >= until
         if (!ahead) next = { inode, offset: end }
         if (fromS >= (sinceS ?? 0)) this.#count(open, fromS, request)
@@ -82,7 +85,7 @@ export class LogSource implements Source {
     if (seen > 0 && strange === seen) throw unreadable(path, example)
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
-      windows: closed.map(([fromS, window]) => this.#window(fromS, window)),
+      windows: closed.map(([fromS, window]) => this.#window(Math.max(fromS, beginsS), fromS + windowS, window)),
       place: next,
       notes: strange > 0 ? [`${strange} of ${seen} lines of ${path} are no requests, e.g. ${example.slice(0, 120)}`] : [],
     }
@@ -100,13 +103,13 @@ export class LogSource implements Source {
     open.set(fromS, window)
   }
 
-  #window(fromS: number, { latencies, requests, failed, versions }: Open): ProductionWindow {
-    const { windowS, percentile } = this.#options
+  #window(fromS: number, untilS: number, { latencies, requests, failed, versions }: Open): ProductionWindow {
+    const seconds = untilS - fromS
     return {
       fromS,
-      seconds: windowS,
-      rateRps: requests / windowS,
-      ...(latencies.length > 0 && { sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), percentile) }),
+      seconds,
+      rateRps: requests / seconds,
+      ...(latencies.length > 0 && { sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile) }),
       errorShare: failed / requests,
       ...(versions.size > 0 && { versions: [...versions] }),
     }
@@ -142,9 +145,9 @@ function filesSince(
   if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]
   const folder = dirname(path)
   const aside = readdirSync(folder)
-    .filter((name) => name.startsWith(`${basename(path)}.`) && !name.endsWith('.gz'))
-    .map((name) => ({ file: join(folder, name), about: fileAt(join(folder, name)) }))
-    .flatMap(({ file, about }) => (about === undefined ? [] : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }]))
+    .filter((name) => name.startsWith(`${basename(path)}.`) && !/\.(?:gz|bz2|xz|zst|lz4)$/.test(name))
+    .map((name) => ({ file: join(folder, name), about: statSync(join(folder, name), { throwIfNoEntry: false }) }))
+    .flatMap(({ file, about }) => (!about?.isFile() ? [] : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }]))
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
   const moved = aside.findIndex(({ inode }) => inode === place.inode && place.inode !== now.ino)
   if (moved >= 0) return [...aside.slice(moved).map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })), log]
@@ -153,18 +156,25 @@ function filesSince(
   return place.inode === now.ino && copy ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log] : [log]
 }
 
-/** Whole lines from a byte on. What has no end yet is left for later. */
+/** Whole lines from a byte on. What has no end yet is left for later, and of a line that is too long for a request its beginning is all that is told. */
 async function* linesOf(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
   let rest: Buffer = Buffer.alloc(0)
   let end = offset
+  let tooLong = false
   for await (const part of createReadStream(file, { start: offset, signal }) as AsyncIterable<Buffer>) {
     let data = rest.length > 0 ? Buffer.concat([rest, part]) : part
     for (let at = data.indexOf(10); at >= 0; at = data.indexOf(10)) {
       end += at + 1
-      yield { text: data.subarray(0, at).toString('utf8').trimEnd(), end }
+      if (!tooLong) yield { text: data.subarray(0, at).toString('utf8').trimEnd(), end }
+      tooLong = false
       data = data.subarray(at + 1)
     }
-    if (data.length > longestLine) throw new UserError(`${file} has a line of more than 1 MiB`, 'is it an access log?', exitCodes.usage)
+    if (tooLong || data.length > longestLine) {
+      end += data.length
+      if (!tooLong) yield { text: data.subarray(0, shownOfLine).toString('utf8'), end }
+      tooLong = true
+      data = Buffer.alloc(0)
+    }
     rest = data
   }
 }

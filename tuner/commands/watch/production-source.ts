@@ -8,6 +8,8 @@ export interface Reading {
   readonly place?: unknown
   /** What could not be read, a sentence each. */
   readonly notes: readonly string[]
+  /** Windows are over of which nobody knows whether there were requests. */
+  readonly silent?: boolean
 }
 
 export interface Source {

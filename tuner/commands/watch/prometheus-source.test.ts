@@ -108,6 +108,60 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
   })
 })
 
+/** What a Prometheus that answers so makes of two windows of a minute. */
+async function readFrom(answers: Readonly<Record<string, unknown>>, more: Readonly<Record<string, string>> = {}) {
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (part) => (body += part))
+    request.on('end', () => {
+      const query = new URLSearchParams(body).get('query')!
+      response.end(JSON.stringify({ status: 'success', data: { resultType: 'matrix', result: answers[query] } }))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const options = { url, queries: { rate: 'r', latency: 'l', ...more }, windowS: 60, selector: '', percentile: 0.99, firstS: 240 }
+    return await new PrometheusSource(options).read(60_090, undefined, undefined, new AbortController().signal)
+  } finally {
+    server.close()
+  }
+}
+const series = (...values: readonly (string | number)[]) => [
+  { metric: {}, values: values.map((value, i) => [60_000 - 60 * (values.length - 1 - i), String(value)]) },
+]
+
+test('a figure that is never a number is named as missing where there were requests; an idle server has no percentile', async () => {
+  const silent = await readFrom({ r: series(5, 5), l: series('NaN', 'NaN') })
+  expect(silent.windows.map(({ rateRps, sloMs }) => [rateRps, sloMs])).toEqual([
+    [5, undefined],
+    [5, undefined],
+  ])
+  expect(silent.notes).toEqual([expect.stringContaining('Prometheus has nothing of: latency')])
+  expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({ notes: [], silent: false })
+  expect((await readFrom({ r: series('NaN', 5), l: series('+Inf', 7) })).windows).toMatchObject([{ rateRps: 5, sloMs: 7 }])
+})
+
+test('per cent where a share is asked for, and figures below 0, are refused', async () => {
+  await expect(readFrom({ r: series(5, -5), l: series(7, 7) })).rejects.toThrow(
+    'the query of rate gives -5, and a number from 0 on is asked for: r',
+  )
+  await expect(readFrom({ r: series(5, 5), l: series(7, 7), g: series(0.5, 87) }, { gpu: 'g' })).rejects.toMatchObject({
+    message: 'the query of gpu gives 87, and a share from 0 to 1 is asked for: g',
+    hint: "of per cent: --query 'gpu=(...) / 100'",
+  })
+})
+
+test('windows that are over without a word of them are silent, and series without values are refused', async () => {
+  expect(await readFrom({ r: [], l: [] })).toMatchObject({
+    windows: [],
+    silent: true,
+    notes: [expect.stringContaining('nothing of: rate, latency')],
+  })
+  for (const odd of [[null], [{ metric: {} }], [{ values: [null] }], [{ histograms: [] }]])
+    await expect(readFrom({ r: odd, l: [] })).rejects.toThrow('a series of its answer has no values')
+})
+
 test('what is no Prometheus, and one that asks who comes', async () => {
   const server = createServer((request, response) => {
     if (request.headers.authorization === undefined) response.writeHead(401).end()

@@ -44,7 +44,8 @@ export class PrometheusSource implements Source {
     const figures = new Map<FigureName, readonly Series[]>()
     for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
       figures.set(name, await this.#range(name, query, first, last, signal))
-    return { windows: this.#windows(figures, first, last), notes: this.#silent(figures) }
+    const windows = this.#windows(figures, first, last)
+    return { windows, notes: silent(figures, windows), silent: windows.length === 0 }
   }
 
   #windows(figures: ReadonlyMap<FigureName, readonly Series[]>, first: number, last: number): ProductionWindow[] {
@@ -68,15 +69,6 @@ export class PrometheusSource implements Source {
     return windows
   }
 
-  #silent(figures: ReadonlyMap<FigureName, readonly Series[]>): string[] {
-    const empty = [...figures]
-      .filter(([name, series]) => series.length === 0 && !(name === 'gpu' || name === 'price'))
-      .map(([name]) => name)
-    return empty.length === 0
-      ? []
-      : [`Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`]
-  }
-
   async #range(name: FigureName, query: string, start: number, end: number, signal: AbortSignal): Promise<readonly Series[]> {
     const { url, token, ...rest } = this.#options
     const address = new URL(`${url.pathname.replace(/\/$/, '')}/api/v1/query_range`, url)
@@ -89,8 +81,30 @@ export class PrometheusSource implements Source {
         `put sum(...), avg(...) or max(...) around it: --query '${name}=sum(...)'`,
         exitCodes.usage,
       )
+    const odd = name === 'version' ? undefined : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
+    if (odd !== undefined)
+      throw new UserError(
+        `the query of ${name} gives ${odd}, and ${isShare(name) ? 'a share from 0 to 1' : 'a number from 0 on'} is asked for: ${filled}`,
+        isShare(name) ? `of per cent: --query '${name}=(...) / 100'` : `write a query of your own: --query '${name}=...'`,
+        exitCodes.usage,
+      )
     return series
   }
+}
+
+const isShare = (name: FigureName): boolean => name === 'errors' || name === 'gpu'
+/** Rates that are reckoned from counters may be a little off. */
+const isOf = (name: FigureName, value: number): boolean => value >= 0 && (!isShare(name) || value <= 1.05)
+
+/** Figures of which there is nothing; NaN is no figure, and right where no request came. */
+function silent(figures: ReadonlyMap<FigureName, readonly Series[]>, windows: readonly ProductionWindow[]): string[] {
+  const asked = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
+  const empty = [...figures]
+    .filter(([name, series]) => !(name === 'gpu' || name === 'price') && asked && series.every(({ values }) => values.size === 0))
+    .map(([name]) => name)
+  return empty.length === 0
+    ? []
+    : [`Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`]
 }
 
 const versionOf = (labels: Readonly<Record<string, string>>): string =>
@@ -142,9 +156,10 @@ function seriesOf(text: string, what: string): Series[] {
   if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason is given'))
   const { resultType, result } = answer.data ?? {}
   if (resultType !== 'matrix' || !Array.isArray(result)) throw refused(`its answer is a ${String(resultType)}, no matrix`)
-  return result.map(({ metric, values }: { metric?: Record<string, string>; values?: unknown }) => {
-    const pairs = Array.isArray(values) ? (values as [number, string][]) : []
-    const numbers = pairs.map(([at, value]) => [Math.round(at), Number(value)] as const).filter(([, value]) => Number.isFinite(value))
-    return { labels: metric ?? {}, values: new Map(numbers) }
+  return result.map((series: { metric?: Record<string, string>; values?: unknown } | null) => {
+    const pairs = Array.isArray(series?.values) ? (series.values as unknown[]) : []
+    if (!Array.isArray(series?.values) || !pairs.every(Array.isArray)) throw refused('a series of its answer has no values')
+    const numbers = (pairs as [number, string][]).map(([at, value]) => [Math.round(at), Number(value)] as const)
+    return { labels: series.metric ?? {}, values: new Map(numbers.filter(([, value]) => Number.isFinite(value))) }
   })
 }

@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CliBox, simulatedSearch } from '../../testing/run-cli.ts'
@@ -81,6 +84,37 @@ test('an SLO that is broken now is 3, and a new version 5 with the command that 
   expect(told).toMatchObject({ code: 5, stdout: expect.stringContaining('tune -f again/experiment.yaml') })
   // What it names runs.
   expect((await tune.run(box, ['-f', 'again/experiment.yaml', '--dry-run'])).code).toBe(0)
+})
+
+test('a Prometheus that falls silent is no word that the recommendation holds', async () => {
+  let untilS = Number.POSITIVE_INFINITY
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (part) => (body += part))
+    request.on('end', () => {
+      const asked = new URLSearchParams(body)
+      const [query, start, end, step] = ['query', 'start', 'end', 'step'].map((name) => asked.get(name)!)
+      const times = Array.from({ length: (Number(end) - Number(start)) / Number(step) + 1 }, (_, i) => Number(start) + i * Number(step))
+      const values = times.filter((at) => at <= untilS && (query === 'r' || query === 'l')).map((at) => [at, query === 'l' ? '5' : '10'])
+      response.end(JSON.stringify({ status: 'success', data: { resultType: 'matrix', result: values.length === 0 ? [] : [{ values }] } }))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const asked = () => look('--prometheus', url, '--query', 'rate=r', '--query', 'latency=l', '--window', '1m', '--name', 'silent')
+    // It stopped half an hour ago.
+    untilS = Date.now() / 1000 - 1800
+    expect((await asked()).code).toBe(0)
+    expect(await asked()).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /nothing of: rate, latency(.|\n)*nothing of production was seen since .*: whether it serves is not known/,
+      ),
+    })
+  } finally {
+    server.close()
+  }
 })
 
 test('prices that have moved since are told', async () => {

@@ -42,8 +42,8 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
       const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
       return await stepBack({ reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS }, signal)
     }
-    const { experiment, seen, applied } = await looked(id, flags, windowS, signal, true)
-    if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen)
+    const { experiment, seen, silent, applied } = await looked(id, flags, windowS, signal, true)
+    if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen, silent)
     for (;;) {
       await nextLook(windowS, signal)
       await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
@@ -73,7 +73,7 @@ async function looked(
   windowS: number,
   signal: AbortSignal,
   first: boolean,
-): Promise<{ readonly experiment: string; readonly seen: Watching; readonly applied?: ApplyOutcome }> {
+): Promise<{ readonly experiment: string; readonly seen: Watching; readonly silent: boolean; readonly applied?: ApplyOutcome }> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
@@ -85,7 +85,7 @@ async function looked(
   const before = kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
   if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
   const nowS = wallClockS()
-  const { windows, place, notes } = await source.read(nowS, before.state.untilS, before.place, signal)
+  const { windows, place, notes, silent = false } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
   await keepWatch(flags.db, name, { ...before, state, ...(place !== undefined && { place }) }, new Date(nowS * 1000).toISOString())
   const seen = watching(state, deployed)
@@ -95,11 +95,11 @@ async function looked(
   const written = flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, { ...asked, folder: flags.out })
   const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
   tell(told)
-  if (!flags.apply || proposal?.kind !== 'change') return { experiment: reopened.record.id, seen }
+  if (!flags.apply || proposal?.kind !== 'change') return { experiment: reopened.record.id, seen, silent }
   const looked = { ...watch, deployed, untilS: before.state.untilS, place: before.place }
   const { capacityRps } = options.find(({ trial }) => trial === proposal.to.trial)!
   const applied = await applyProposed(looked, proposal, await proposedObjects(reopened, proposal, asked), capacityRps, signal)
-  return { experiment: reopened.record.id, seen, applied }
+  return { experiment: reopened.record.id, seen, silent, applied }
 }
 
 const introduction = (name: string, { trial, label, recommended }: Deployed, before: number | undefined): string =>
@@ -192,10 +192,15 @@ function commandOf(proposal: Extract<Proposal, { kind: 'tune again' }>, { record
     : `tune -f ${out}/experiment.yaml --db ${db}`
 }
 
-/** @throws UserError where nothing was ever seen */
-function codeOf({ state, findings }: Watching): number {
+/** @throws UserError where nothing was ever seen, or nothing since the last look though windows are over */
+function codeOf({ state, findings }: Watching, silent: boolean): number {
   if (state.windows === 0)
     throw new UserError('nothing of production was seen: there is no whole window yet', 'see the notes above, or look again later')
+  if (silent)
+    throw new UserError(
+      `nothing of production was seen since ${new Date(state.untilS! * 1000).toISOString()}: whether it serves is not known`,
+      'see the notes above',
+    )
   if (findings.some(({ kind }) => kind === 'slo')) return exitCodes.sloUnmet
   return findings.length > 0 ? exitCodes.offPlan : exitCodes.ok
 }
