@@ -19,13 +19,18 @@ export function deeperSteps(windows: readonly Steps[], loops: readonly Steps[]):
   const deepest = seen.present.toSorted((a, b) => b - a)[fewestSeen - 1]
   if (deepest === undefined) return []
   const deeper: Steps[] = []
+  // Those that have no steps to compare are what the one before them is.
+  let untold: Steps[] = []
   for (const loop of loops.toReversed()) {
     const { slower, error } = comparison(
       seen,
       stepsWhere(loop, (i) => loop.present[i]! <= deepest),
     )
-    if (Number.isFinite(error) && Math.abs(slower) > Math.max(same, certain * error)) break
-    deeper.unshift(stepsWhere(loop, (i) => loop.present[i]! > deepest && loop.departed[i] === 1 && loop.rank[i] === 0))
+    untold.unshift(stepsWhere(loop, (i) => loop.present[i]! > deepest && loop.departed[i] === 1 && loop.rank[i] === 0))
+    if (!Number.isFinite(error)) continue
+    if (Math.abs(slower) > Math.max(same, certain * error)) break
+    deeper.unshift(...untold)
+    untold = []
   }
   return deeper
 }

@@ -62,13 +62,13 @@ test('a batch takes as long as it was seen to, and the longer the larger', () =>
   )
 })
 
-const open = (rateRps: number, seed: number): Load => ({ kind: 'open', rateRps, durationS: 2, arrivals: { kind: 'poisson' }, seed })
+const open = (rateRps: number, seed: number): Load => ({ kind: 'open', rateRps, durationS: 6, arrivals: { kind: 'poisson' }, seed })
 async function seenOf(serviceMs: QueueServerOptions['serviceMs'], rateRps: number) {
   const target = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 16, serviceMs }) } as const
   const play = async (load: Load) => stepsOf(await new VirtualLoadGenerator().play(target, load, signal), 1)
   const loops = [
-    await play({ kind: 'closed', connections: 4, durationS: 1 }),
-    await play({ kind: 'closed', connections: 16, durationS: 1 }),
+    await play({ kind: 'closed', connections: 4, durationS: 3 }),
+    await play({ kind: 'closed', connections: 16, durationS: 3 }),
   ]
   return longestSeen([await play(open(0.3 * rateRps, 3)), await play(open(0.7 * rateRps, 4))], loops, 16)
 }

@@ -295,7 +295,13 @@ describe('a search ends', () => {
     })
     const once = await searched({
       effort: ten,
-      window: (load, i) => (i === 2 ? refusing(load) : windowOf(load)),
+      // Four of 500: too few to tell of a limit.
+      window: (load, i) =>
+        i === 2
+          ? windowOf(load, (k) => (k % 120 === 60 ? Number.NaN : 5), { errorKinds: { 'status 429': 4 } })
+          : load.rateRps > 800
+            ? missing(load)
+            : windowOf(load),
       estimate: (_, windows) => posterior(windows === 1 ? 600 : windows === 2 ? 500 : 650, 0.01),
     })
     expect(once.found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: 425, capacityCi90Rps: [425, 600] })

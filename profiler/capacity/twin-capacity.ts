@@ -5,8 +5,13 @@ import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 
 const coarseRateGrid = 14
-/** Of the saturation: where the rates that are looked at begin, and where they do if even there too many are over the limit, as of a server with rare long services. */
+/**
+ * Of the saturation: where the rates that are looked at begin, and where they do if even there far too many are over the limit, as of a server with rare long services, though by far not all:
+ * times as many as are allowed, and the share of all from which on lower rates would bring nothing.
+ */
 const leastShares = [0.2, 0.05, 0.0125] as const
+const farOver = 2
+const hopeless = 0.5
 const fineRateGrid = 6
 /** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
 const leastRequests = 3000
@@ -49,7 +54,7 @@ export function capacitiesOf(question: CapacityQuestion, requests: number, longe
   for (const leastShare of leastShares) {
     coarseRates = between(logSaturation + Math.log(leastShare), logSaturation + Math.log(1.1), coarseRateGrid)
     coarse = logOverShares(question, coarseRates, fewer).logOver
-    if (coarse.every((ys) => ys[0]! < Math.log(allowed))) break
+    if (!coarse.some(([first]) => first! > Math.log(farOver * allowed) && first! < Math.log(hopeless))) break
   }
   const roughly = crossings(coarseRates, coarse)
   const fineRates = between(Math.min(...roughly) - fineMargins[0], Math.max(...roughly) + fineMargins[1], fineRateGrid)
