@@ -321,7 +321,8 @@ class OpenSearch {
       Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
     )
     const [least] = placesBetween(runs) ?? []
-    if (least === undefined || rateLimitOf(runs) !== undefined) return undefined
+    // A bucket refuses those who find the server idle as well.
+    if (least === undefined || (least < 2 && rateLimitOf(runs) !== undefined)) return undefined
     const leastRps = least > 1 ? this.estimates.withPlaces(least, this.effort.twin, this.saturationRps).capacityCi90Rps[0] : 0
     const detail = 'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
     return { ...this.result('budget', detail), ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps) }
