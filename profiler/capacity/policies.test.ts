@@ -3,13 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
+import { simpleCases } from '../testing/simple-servers.ts'
 import { measureCapacity } from './measure.ts'
 
 const truths = trueCapacities()
 const { signal } = new AbortController()
 
 async function measured(name: RegExp, seeds: readonly number[]) {
-  const of = [...furtherCases, ...drawnCases].find((known) => name.test(known.name))!
+  const of = [...furtherCases, ...drawnCases, ...simpleCases].find((known) => name.test(known.name))!
   const truth = truths[of.name]!
   const found = await Promise.all(
     seeds.map((seed) =>
@@ -52,6 +53,12 @@ describe('a server that refuses', () => {
     expect(medianError).toBeLessThan(0.03)
     expect(covers).toBeGreaterThanOrEqual(4)
   })
+})
+
+test('workers of which two often end at once are no cores beside batches that take no time', async () => {
+  const { covers, medianError } = await measured(/^two workers, 10 ms, within 1 s/, [1027, 1038])
+  expect(covers).toBe(2)
+  expect(medianError).toBeLessThan(0.01)
 })
 
 test('a server that works on all in iterations does not slow down for being fuller', async () => {
