@@ -7,6 +7,7 @@ import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
 import { keeps, keepsSurely } from '../slo.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
+import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
@@ -102,7 +103,7 @@ console.log(
 )
 const all = http
   ? [...simpleCases, ...developmentCases]
-  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...drawnCases]
+  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...furtherCases, ...drawnCases]
 const cases = all.filter((c) => (onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name)))
 for (const of of cases) {
   const truth = truths[of.name]!

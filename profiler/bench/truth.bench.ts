@@ -1,9 +1,10 @@
 /**
  * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts [case]` rewrites truth.json.
- * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of servers drawn at random) at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
+ * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers and those drawn at random) at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { drawnCases } from '../testing/drawn-servers.ts'
+import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
@@ -33,7 +34,7 @@ function overAt(of: VirtualCase, rateRps: number, requests: number, seeds: numbe
   return { over: over / n, failed: failed / n }
 }
 
-/** Runs of so many requests at each rate: of drawn servers, which are many, fewer. */
+/** Runs of so many requests at each rate: of further and drawn servers, which are many, fewer. */
 const exactly = { runs: 24, requests: 150_000 }
 const nearly = { runs: 6, requests: 100_000 }
 const nearlySame = 1.004
@@ -66,8 +67,8 @@ if (process.argv[1]?.includes('truth.bench')) {
   const truths = trueCapacities()
   const only = new RegExp(process.argv[2] ?? '.')
   const known = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].map((of) => ({ of, play: exactly }))
-  const drawn = drawnCases.map((of) => ({ of, play: nearly }))
-  for (const { of, play } of [...known, ...drawn].filter((c) => only.test(c.of.name))) {
+  const others = [...furtherCases, ...drawnCases].map((of) => ({ of, play: nearly }))
+  for (const { of, play } of [...known, ...others].filter((c) => only.test(c.of.name))) {
     truths[of.name] = Number(trueCapacity(of, play).toPrecision(5))
     console.log(of.name, truths[of.name])
     writeFileSync(file, `${JSON.stringify(truths, null, 2)}\n`)

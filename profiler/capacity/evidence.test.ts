@@ -9,7 +9,7 @@ import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 import { pausesOf } from './pauses.ts'
 import { changeOfSteps } from './speed.ts'
-import { placesOf, type Steps } from './steps.ts'
+import { placesBetween, placesOf, type Steps } from './steps.ts'
 
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
@@ -177,6 +177,19 @@ describe('overload', () => {
     expect(placesOf([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
     expect(placesOf([runOf(new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 40, serviceMs: () => 3 }))])).toBe(41)
     expect(placesOf([runOf(new Gateway(20))])).toBeUndefined()
+  })
+
+  test('places at most of the refusals: a tenth came at fewer, and a tenth at more', () => {
+    const there = Array.from({ length: 20 }, (_, i) => 10 + i)
+    // As many that stay for long, then one that is refused, and all leave.
+    const runs = there.map((count) => ({
+      sentMs: Float64Array.from({ length: count + 1 }, (_, i) => i),
+      latencyMs: Float64Array.from({ length: count + 1 }, (_, i) => (i === count ? Number.NaN : 1000)),
+    })) as unknown as LoadRun[]
+    expect(placesBetween(runs)).toEqual([12, 27])
+    expect(placesBetween(runs.slice(0, 4))).toBeUndefined()
+    // Nine in ten at three fifths of the most at least: those of 18 and more, of 29.
+    expect([placesOf(runs), placesOf(runs.slice(7))]).toEqual([undefined, 23])
   })
 
   test('a full queue that refuses is found as it is', async () => {

@@ -53,8 +53,9 @@ export class Evidence {
   slowed = 1
   /** It may be getting slower: only the end of the last window is, and another has to tell. */
   slowing = false
-  /** Workers that serve one request each in the order of arrival, as far as they are known. */
+  /** Workers that serve one request each in the order of arrival, as far as they are known: twice in a row as many were told. */
   workers: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined
+  private toldWorkers: number | undefined
   /** How it puts batches together that wait for one another. */
   batching: Batching | undefined
   private everSlower = false
@@ -80,6 +81,13 @@ export class Evidence {
   /** Answers within so much of one another left together. */
   get togetherMs(): number {
     return batchShare * this.idleMs
+  }
+
+  /** By how many workers requests seem to be served, of late. Whose number changes from one window to the next is served otherwise: its service times hang on the load. */
+  tellWorkers(told: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined): void {
+    const { toldWorkers = told?.workers } = this
+    this.workers = told?.workers === toldWorkers ? told : undefined
+    this.toldWorkers = told?.workers
   }
 
   /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
@@ -178,6 +186,12 @@ export class Evidence {
   get speedUpPerS(): number {
     const known = this.comparable(this.windows.map(({ steps }) => steps))
     return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
+  }
+
+  /** Highest steady rate below this at which an open window kept the SLO; 0 where none did. */
+  heldBelow(rateRps: number): number {
+    const held = this.counted.filter(({ window, point, steady }) => steady && window.run.cutMs === undefined && keeps(point, this.slo))
+    return held.reduce((most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most), 0)
   }
 
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */

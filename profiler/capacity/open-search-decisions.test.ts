@@ -281,6 +281,32 @@ describe('a search ends', () => {
     )
   })
 
+  test('below the rate at which requests fail: at what an open window held, and not below one that held with room to spare', async () => {
+    const late = await searched({
+      effort: ten,
+      window: (load) => (load.rateRps >= 590 ? refusing(load) : load.rateRps > 450 && load.rateRps < 590 ? missing(load) : windowOf(load)),
+      estimate: () => posterior(700, 0.01),
+    })
+    expect(late.found).toMatchObject({
+      outcome: 'budget',
+      known: 'held',
+      capacityRps: about(410),
+      capacityCi90Rps: [about(410), about(595)],
+    })
+    const once = await searched({
+      effort: ten,
+      // Four of 500: too few to tell of a limit.
+      window: (load, i) =>
+        i === 2
+          ? windowOf(load, (k) => (k % 120 === 60 ? Number.NaN : 5), { errorKinds: { 'status 429': 4 } })
+          : load.rateRps > 800
+            ? missing(load)
+            : windowOf(load),
+      estimate: (_, windows) => posterior(windows === 1 ? 600 : windows === 2 ? 500 : 650, 0.01),
+    })
+    expect(once.found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: 425, capacityCi90Rps: [425, 600] })
+  })
+
   test('unsettled, where the server got slower: what it did before is left out, and the time counts anew', async () => {
     let told = 0
     const { found, asked } = await searched({
@@ -319,6 +345,8 @@ describe('a search ends', () => {
       expect(found).toMatchObject({ outcome: 'server-died', saturationRps: 1000 })
       expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
       expect(asked).toHaveLength(when + 1)
+      // The load that it died of may be less than the twin says: it is known to do what it held.
+      expect(found).toMatchObject(when === 2 ? { known: 'bound below', capacityRps: 600 } : { known: 'nothing', capacityRps: 0 })
     }
     // And where rates fall until one holds.
     expect((await searched({ window: (load, i) => (i === 4 ? gone(load) : missing(load)) })).found.outcome).toBe('server-died')

@@ -2,10 +2,11 @@
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
-import { withEvidence, withinReach } from './claims.ts'
+import { withEvidence } from './claims.ts'
 import { clockLimit, mostLimitWindows } from './clock-search.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
+import { Estimates } from './estimates.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
 import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
@@ -14,11 +15,10 @@ import { capacityWithin, rateLimitOf } from './rate-limit.ts'
 import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { slowdownSeen } from './slowdown.ts'
-import { placesOf } from './steps.ts'
+import { placesBetween } from './steps.ts'
 import { largestBatch } from './twin.ts'
-import { waySeen } from './way-seen.ts'
 import { windowCapacityWithin } from './window-limit.ts'
-import { workersSeen } from './workers.ts'
+import { workersAtWork, workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
   readonly seed: number
@@ -43,9 +43,6 @@ const lower = 0.9
 const mostLower = 6
 const becomingRarer =
   'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
-/** Slowest of idle latencies, as a multiple of the middle one, of requests that all take about as long; and how far from a whole number their workers may seem. */
-const even = 2
-const nearlyWhole = 0.15
 /** Times that a server which still gets faster is warmed further, the share of its saturation that does it, and the longest, seconds. */
 const mostWarmings = 2
 const warming = 0.8
@@ -92,6 +89,7 @@ const warmingS = ({ totalS }: Session): number => Math.min(longestWarmingS, Math
 
 class OpenSearch {
   private readonly evidence: Evidence
+  private readonly estimates: Estimates
   private saturationRps: number
   private posterior: CapacityPosterior | undefined
   private anew = 0
@@ -107,11 +105,12 @@ class OpenSearch {
     private readonly effort: Effort,
     private readonly idle: LoadPoint,
     private readonly options: OpenSearchOptions,
-    private readonly posteriorOf: typeof capacityPosterior,
-    private readonly workersOf: typeof workersSeen,
+    posteriorOf: typeof capacityPosterior,
+    workersOf: typeof workersSeen,
     slowdownOf: typeof slowdownSeen,
   ) {
     this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownOf)
+    this.estimates = new Estimates(session, this.evidence, idle.p50Ms, options.seed, posteriorOf, workersOf)
     this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
   }
 
@@ -155,19 +154,9 @@ class OpenSearch {
       const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
       if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
     }
-    this.evidence.workers = this.workersAtFirst()
+    this.evidence.tellWorkers(workersAtWork(this.saturationRps, this.idle, largestBatch(this.evidence.stepsOfLoops(session.loops))))
     session.startBudget()
     return undefined
-  }
-
-  /** Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number, or more left together. */
-  private workersAtFirst(): Evidence['workers'] {
-    const { p50Ms, p99Ms } = this.idle
-    const busy = (this.saturationRps * p50Ms) / 1000
-    const workers = Math.max(1, Math.round(busy))
-    const together = largestBatch(this.evidence.stepsOfLoops(this.session.loops))
-    if (p99Ms >= even * p50Ms || Math.abs(busy - workers) >= nearlyWhole * workers || together > workers) return undefined
-    return { workers, besideMs: 0 }
   }
 
   /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
@@ -178,9 +167,11 @@ class OpenSearch {
     const held =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
     if (this.posterior?.refuses) return Math.min(held, mostRps)
-    const limit = Number.isFinite(failingRps) ? rateLimitOf([...this.session.loops, ...this.openedRuns()]) : undefined
-    const clean = limit === undefined ? 0.85 * failingRps : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps
-    return Math.min(held, Math.max(clean, 0.7 * failingRps), mostRps)
+    const limit = Number.isFinite(failingRps) ? this.rateLimit() : undefined
+    if (limit === undefined) return Math.min(held, 0.85 * failingRps, mostRps)
+    const clean = capacityWithin(limit, this.session.slo.maxErrorRate).rateRps
+    // The windows before have left nothing in it: below what flows in it fills.
+    return Math.min(held, heldRps > 0 ? clean : lower * Math.min(clean, failingRps), mostRps)
   }
 
   /** Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep is no point of the load curve. */
@@ -231,7 +222,7 @@ class OpenSearch {
     const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
     if (byTheClock !== undefined) return byTheClock
     const { posterior } = this
-    if (!posterior?.refuses && evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
+    if (!posterior?.refuses && this.failsBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
       return {
         ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
@@ -249,6 +240,8 @@ class OpenSearch {
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
     if (evidence.slowing || evidence.slowed < 1) return this.slower()
+    const refused = posterior.refuses ? undefined : this.refusedSomehow(posterior)
+    if (refused !== undefined) return refused
     const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading
     return this.result(
       narrow ? 'converged' : 'budget',
@@ -291,17 +284,48 @@ class OpenSearch {
     return { ...this.result('disturbed', disturbedThroughout), ...unknownCapacity }
   }
 
+  /** Whether requests fail at a rate, by windows below or by the limit that refusals tell of. */
+  private failsBelow(rateRps: number): boolean {
+    const { failingRps, cleanRps } = this.evidence
+    if (!Number.isFinite(failingRps)) return false
+    const limit = cleanRps > 0 ? this.rateLimit() : undefined
+    return Math.min(failingRps, limit === undefined ? failingRps : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps) < rateRps
+  }
+
+  private rateLimit = () => rateLimitOf([...this.session.loops, ...this.openedRuns()])
+
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
   private boundedByErrors(): Searched {
-    const { cleanRps, failingRps, heldRps } = this.evidence
-    const belowRps = cleanRps < failingRps ? cleanRps : 0
-    const limit = cleanRps > 0 ? rateLimitOf([...this.session.loops, ...this.openedRuns()]) : undefined
-    const found = this.result(belowRps > 0 || limit !== undefined ? 'converged' : 'errors', this.failingFrom())
-    if (limit === undefined) return { ...found, ...between(belowRps, failingRps) }
+    const { cleanRps, failingRps, heldRps, surelyHeldRps } = this.evidence
+    const limit = cleanRps > 0 ? this.rateLimit() : undefined
+    const claim = (low: number, high: number, rateRps = low) => {
+      const narrow = high - low < 4 * this.effort.precision * rateRps
+      return {
+        ...this.result(rateRps > 0 ? (narrow ? 'converged' : 'budget') : 'errors', this.failingFrom()),
+        ...between(low, high, rateRps),
+      }
+    }
+    if (limit === undefined) return claim(this.evidence.heldBelow(failingRps), Math.max(failingRps, surelyHeldRps))
     // It also explains windows that failed below the capacity: they began with what the ones before had left.
     const { rateRps, ci90Rps } = capacityWithin(limit, this.session.slo.maxErrorRate)
     const low = Math.min(ci90Rps[0], heldRps)
-    return { ...found, ...between(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps)) }
+    return claim(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps))
+  }
+
+  /**
+   * Requests were refused, neither by a full queue nor by a limit that is known: windows in which none was do not tell from which rate on a few are. The interval reaches down to what a
+   * queue would let in that is full with as few as were there at refusals.
+   */
+  private refusedSomehow({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior): Searched | undefined {
+    const runs = [...this.session.loops, ...this.openedRuns()].filter(({ errorKinds }) =>
+      Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
+    )
+    const [least] = placesBetween(runs) ?? []
+    // A bucket refuses those who find the server idle as well.
+    if (least === undefined || (least < 2 && rateLimitOf(runs) !== undefined)) return undefined
+    const leastRps = least > 1 ? this.estimates.withPlaces(least, this.effort.twin, this.saturationRps).capacityCi90Rps[0] : 0
+    const detail = 'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
+    return { ...this.result('budget', detail), ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps) }
   }
 
   /** A limit by windows of the clock, which windows of open load that are shorter than its own may have met nothing of: a longer one looks for it where loops were refused. */
@@ -345,28 +369,14 @@ class OpenSearch {
     const runs = evidence.windows.map(({ run }) => run)
     const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
     if (posterior?.fading) caveats.push(becomingRarer)
-    const capacity = posterior === undefined ? this.atLeastHeld() : withEvidence(posterior, evidence)
+    const capacity = posterior === undefined || outcome === 'server-died' ? this.atLeastHeld() : withEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
 
   private estimate(play: TwinPlay): void {
-    const { windows, servedRps } = this.evidence
-    if (windows.length === 0) this.posterior = undefined
-    else {
-      const places = placesOf(this.openedRuns())
-      const { loops, slo } = this.session
-      const ofLoops = this.evidence.stepsOfLoops(loops)
-      const seen = waySeen(
-        windows,
-        loops,
-        { places, ofLoops, idleMs: this.idle.p50Ms, togetherMs: this.evidence.togetherMs },
-        this.workersOf,
-      )
-      this.evidence.batching = seen?.batching?.cores === undefined ? seen?.batching : undefined
-      if (seen !== undefined && seen.batching === undefined) this.evidence.workers = seen.shared ? undefined : seen
-      const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, ofLoops)
-      this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
-    }
+    const how = play === this.effort.twin ? 'last' : 'planned'
+    const { windows } = this.evidence
+    this.posterior = windows.length === 0 ? undefined : this.estimates[how](this.openedRuns(), play, this.saturationRps)
   }
 
   /** Whether open windows show about the speed that closed loops had: else the server is slow now and then, and more windows have to tell how often. */

@@ -328,6 +328,5 @@ test('the chance of its own long runs is no doubt of a server whose services are
     const [low, high] = found.capacityCi90Rps
     return (high - low) / 2 / found.capacityRps
   })
-  console.log(halves)
   expect(halves.reduce((total, half) => total + half, 0) / halves.length).toBeLessThan(0.06)
 })

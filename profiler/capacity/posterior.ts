@@ -8,6 +8,7 @@
 import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../seeded-random.ts'
 import type { Capacity, LoadRun, Slo } from '../types.ts'
+import { deeperSteps } from './deeper-steps.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
@@ -110,7 +111,8 @@ export function capacityPosterior(
   const { usual, stalls } = byStep ? part(0, runs.length) : separated
   const beside = stallsBeside(byStep ? part(0, runs.length) : separated, byStep ? ofLoops : [])
   const likelyStalls = byStep ? beside.likely : likelyOwn(part(0, runs.length), part(runs.length))
-  const twin = twinOf(joinSteps(separated.usual), { ...kindOf(seen), places, largest: largestBatch(loops) })
+  const deeper = seen === undefined ? deeperSteps(usual, ofLoops) : []
+  const twin = twinOf(joinSteps([...separated.usual, ...deeper]), { ...kindOf(seen), places, largest: largestBatch(loops) })
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   // Refusals of a full queue are the twin's own.
@@ -208,7 +210,8 @@ const stagesDoubt = 0.015
 function doubtOf(twin: Twin): number {
   const { steps, shared, batching } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const least = batching?.cores ? stagesDoubt : shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
+  const least =
+    batching?.cores || batching?.longestEach !== undefined ? stagesDoubt : shared || servesSeveral(twin) ? outOfStepDoubt : leastDoubt
   return least + 0.05 * overtaking(twin) + 0.06 * writing
 }
 

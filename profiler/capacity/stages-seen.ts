@@ -67,6 +67,8 @@ export function stagesSeen(windows: readonly Window[], largest: number, together
   const { cores, delayMs } = best
   const { writeMs } = cores
   const served = seen.map((lots) => servedOf(lots, decodedAt(lots, cores), { writeMs, most, delayMs }).steps)
+  // Cores that leave nothing to the batches are workers.
+  if (sum(served.map(({ tookMs }) => tookMs.length)) < fewest) return undefined
   return { workers: 1, most, delayMs, since: 'arrival', besideMs: 0, cores, windows: served, loops: [] }
 }
 

@@ -98,13 +98,29 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
 }
 
 const fewestRefused = 5
+/** A full queue refuses at about as many as it ever takes in: nine in ten of its refusals at so much of that at least. Clients that lose patience leave it a little emptier. */
+const nearlyFull = 0.6
 
 /**
  * How many requests a server takes in before it refuses more, by how many were there at each refusal: undefined where refusals do not tell of
  * a full queue (they come at any number, as those of a rate limit do), or are few.
  */
 export function placesOf(runs: readonly LoadRun[]): number | undefined {
-  const refusedAt: number[] = []
+  const { counts, most } = refusedAt(runs)
+  if (counts.length < fewestRefused || most < 2 || counts[Math.floor(counts.length / 10)]! < nearlyFull * most) return undefined
+  return counts[Math.floor(counts.length / 2)]
+}
+
+/** Requests that were there at refusals: at the tenth of them with the fewest, and with the most. Undefined where few were refused. */
+export function placesBetween(runs: readonly LoadRun[]): readonly [least: number, most: number] | undefined {
+  const { counts } = refusedAt(runs)
+  const tenth = Math.floor(counts.length / 10)
+  return counts.length < fewestRefused ? undefined : [counts[tenth]!, counts[counts.length - 1 - tenth]!]
+}
+
+/** Requests that were there at each refusal, ascending, and the most that ever were. */
+function refusedAt(runs: readonly LoadRun[]): { readonly counts: readonly number[]; readonly most: number } {
+  const counts: number[] = []
   let most = 0
   for (const { sentMs, latencyMs } of runs) {
     // Failed ones (NaN) stand last.
@@ -112,14 +128,11 @@ export function placesOf(runs: readonly LoadRun[]): number | undefined {
     let [taken, left] = [0, 0]
     for (const [i, at] of sentMs.entries()) {
       while (endsMs[left]! <= at) left++
-      if (Number.isNaN(latencyMs[i]!)) refusedAt.push(taken - left)
+      if (Number.isNaN(latencyMs[i]!)) counts.push(taken - left)
       else most = Math.max(most, ++taken - left)
     }
   }
-  if (refusedAt.length < fewestRefused || most < 2) return undefined
-  refusedAt.sort((a, b) => a - b)
-  if (refusedAt[Math.floor(refusedAt.length / 10)]! < 0.8 * most) return undefined
-  return refusedAt[Math.floor(refusedAt.length / 2)]
+  return { counts: counts.sort((a, b) => a - b), most }
 }
 
 /** Squared coefficient of variation of the gaps between departures of a server with something to do. */
@@ -161,6 +174,19 @@ export function sliceSteps(steps: Steps, from: number, to?: number): Steps {
     rank: steps.rank.slice(from, to),
     endedMs: steps.endedMs.slice(from, to),
     spreadMs: steps.spreadMs.slice(from, to),
+  }
+}
+
+/** Those of which something holds, by their place. */
+export function stepsWhere(steps: Steps, holds: (i: number) => boolean): Steps {
+  const those = (values: readonly number[]) => values.filter((_, i) => holds(i))
+  return {
+    present: those(steps.present),
+    tookMs: those(steps.tookMs),
+    departed: those(steps.departed),
+    rank: those(steps.rank),
+    endedMs: those(steps.endedMs),
+    spreadMs: those(steps.spreadMs),
   }
 }
 

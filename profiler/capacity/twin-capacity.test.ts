@@ -85,6 +85,13 @@ describe('the capacity of a twin with', () => {
     expect(error(capacity(serving([10]), { limitMs, allowed }), 1000 * mD1(limitMs, allowed))).toBeLessThan(0.03)
   })
 
+  test('rare services far over the limit: a fiftieth of what it serves', () => {
+    // Of 300 ms each, three in a thousand are over 100 ms themselves, and so are those that come in the first 200 ms of one.
+    const tookMs = Array.from({ length: 1000 }, (_, i) => (i % 333 === 100 ? 300 : 1))
+    const rps = (0.01 - 0.003) / 0.003 / 0.2
+    expect(error(capacity(serving(tookMs), { limitMs: 100, allowed: 0.01 }, 200_000), rps)).toBeLessThan(0.25)
+  })
+
   test('four workers, a fifth of the requests not at once: Erlang’s C', () => {
     const waits = (erlangs: number) => {
       const atOnce = 1 + erlangs + erlangs ** 2 / 2 + erlangs ** 3 / 6

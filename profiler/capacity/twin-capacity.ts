@@ -5,6 +5,13 @@ import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 
 const coarseRateGrid = 14
+/**
+ * Of the saturation: where the rates that are looked at begin, and where they do if even there far too many are over the limit, as of a server with rare long services, though not many:
+ * times as many as are allowed, and the share of all from which on they are many, as where a request alone is nearly over the limit.
+ */
+const leastShares = [0.2, 0.05, 0.0125] as const
+const farOver = 2
+const hopeless = 0.1
 const fineRateGrid = 6
 /** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
 const leastRequests = 3000
@@ -42,8 +49,19 @@ export function capacitiesOf(question: CapacityQuestion, requests: number, longe
   const logSaturation = Math.log(saturationOf(twin))
   const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => crossing(logRates, ys, Math.log(allowed)).at)
-  const coarseRates = between(logSaturation + Math.log(0.2), logSaturation + Math.log(1.1), coarseRateGrid)
-  const { logOver: coarse } = logOverShares(question, coarseRates, Math.max(leastRequests, Math.ceil(requests / 8)))
+  const fewer = Math.max(leastRequests, Math.ceil(requests / 8))
+  /** The twin as it was learnt, or nearly. */
+  const asSeen = Math.max(
+    0,
+    slownesses.findIndex((slowness) => slowness >= 1),
+  )
+  let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
+  for (const leastShare of leastShares) {
+    coarseRates = between(logSaturation + Math.log(leastShare), logSaturation + Math.log(1.1), coarseRateGrid)
+    coarse = logOverShares(question, coarseRates, fewer).logOver
+    const first = coarse[asSeen]![0]!
+    if (!(first > Math.log(farOver * allowed) && first < Math.log(hopeless))) break
+  }
   const roughly = crossings(coarseRates, coarse)
   const fineRates = between(Math.min(...roughly) - fineMargins[0], Math.max(...roughly) + fineMargins[1], fineRateGrid)
   const fine = logOverShares(question, fineRates, lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests, longest))

@@ -9,6 +9,7 @@
 import type { Uniform } from '../seeded-random.ts'
 import { leastOf } from '../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
+import { asLongFor, type Longest, longestOf, ranksIn } from './longest-of.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
 import type { Stalling } from './stalls.ts'
@@ -25,6 +26,8 @@ export interface Twin {
   readonly drain?: Drain
   /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
   readonly line?: Line
+  /** The same of one whose batches take as long as their longest request. */
+  readonly longest?: Longest
   /** Who leaves is told by how many younger ones stay, rather than by how many older ones: a server that takes the last who came. */
   readonly fromBack?: boolean
   /** Requests are served one each by the first of so many workers that is free, steps being their service times. Absent: steps follow one another. */
@@ -126,10 +129,15 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     groups.at(-1)!.members.push(...top.members)
     groups.at(-1)!.upTo = most
   }
-  const line = kind.batching && lineThrough(steps)
+  const scale = scaleOf(steps, kind.batching)
+  const compared = scale.line
+    ? [ratiosTo(scale.line, steps)]
+    : scale.longest
+      ? [ranksIn(scale.longest, steps)]
+      : [steps.tookMs, steps.departed]
   for (let g = groups.length - 2; g >= 0; g--) {
     const [low, high] = [groups[g]!, groups[g + 1]!]
-    if (!alike(line ? [ratiosTo(line, steps)] : [steps.tookMs, steps.departed], low.members, high.members)) continue
+    if (!alike(compared, low.members, high.members)) continue
     high.members.push(...low.members)
     groups.splice(g, 1)
   }
@@ -146,10 +154,16 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     binOfStep,
     bins: groups.map((g) => Int32Array.from(g.members)),
     drain: kind.batching ? undefined : drainOf(steps, largest),
-    line,
+    ...scale,
     fromBack: youngestFirst(steps),
     ...kind,
   }
+}
+
+/** By what a batch takes another time than one of another size. */
+function scaleOf(steps: Steps, batching: Batching | undefined): Pick<Twin, 'line' | 'longest'> {
+  if (batching === undefined) return {}
+  return batching.longestEach === undefined ? { line: lineThrough(steps) } : { longest: longestOf(steps, batching.longestEach) }
 }
 
 const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
@@ -203,7 +217,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     steps: drawn,
     binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
-    line: twin.line && lineThrough(drawn),
+    ...scaleOf(drawn, twin.batching),
   }
 }
 
@@ -234,8 +248,11 @@ export const stepsWhenFull = (twin: Twin): number[] =>
   Array.from(twin.bins.at(-1)!, (i) => (twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most)))
 
 /** How long a batch that was seen would have been served, were it of so many. */
-const servedMs = ({ steps, line }: Twin, step: number, size: number): number =>
-  line === undefined ? steps.tookMs[step]! : (steps.tookMs[step]! * lineAt(line, size)) / lineAt(line, steps.departed[step]!)
+function servedMs({ steps, line, longest }: Twin, step: number, size: number): number {
+  const [tookMs, seen] = [steps.tookMs[step]!, steps.departed[step]!]
+  if (longest !== undefined) return asLongFor(longest, tookMs, seen, size)
+  return line === undefined ? tookMs : (tookMs * lineAt(line, size)) / lineAt(line, seen)
+}
 
 /** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity for refused ones. Every step takes `slowness` times as long, stalls too. */
 export function simulate(

@@ -210,7 +210,7 @@ describe('a server that slows down while it is measured', () => {
       maxBatch: 1,
       seed: 3,
       ...options,
-      serviceMs: (batch, uniform, atMs) => options.serviceMs!(batch, uniform, atMs) * (atMs < fromMs ? 1 : slower),
+      serviceMs: (batch, uniform, atMs, waiting) => options.serviceMs!(batch, uniform, atMs, waiting) * (atMs < fromMs ? 1 : slower),
     })
 
   test.each([

@@ -2,6 +2,7 @@
 import type { LoadRun } from '../types.ts'
 import { batchesSeen } from './batches-seen.ts'
 import type { Batching } from './batching.ts'
+import { longestSeen } from './longest-of.ts'
 import type { ObservedRun } from './posterior.ts'
 import { stagesSeen } from './stages-seen.ts'
 import { joinSteps, type Steps } from './steps.ts'
@@ -55,9 +56,15 @@ function lookedAt({ windows, loops, places, ofLoops, idleMs, togetherMs, workers
   // A full queue is the twin's that goes step by step.
   const batching = places === undefined ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs) : undefined
   if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
-  const steps = joinSteps(windows.map((window) => window.steps))
+  const ofWindows = windows.map((window) => window.steps)
+  const steps = joinSteps(ofWindows)
   const stages = batching === undefined && places === undefined ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs) : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
+  const longest =
+    places === undefined && servesBatches(joinSteps([...ofLoops, ...ofWindows]))
+      ? longestSeen(ofWindows, ofLoops, largestBatch(ofLoops))
+      : undefined
+  if (longest !== undefined) return { ...longest, batching: longest }
   return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
 }
 

@@ -207,6 +207,15 @@ describe('a pause longer than the limit', () => {
   })
 })
 
+test('workers are known while as many are told as the time before', () => {
+  const seen = evidence()
+  const told = (workers: number | undefined) => {
+    seen.tellWorkers(workers === undefined ? undefined : { workers, besideMs: 0 })
+    return seen.workers?.workers
+  }
+  expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
+})
+
 describe('a server that changed', () => {
   const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, besideMs: 0 } })
 

@@ -10,7 +10,7 @@
 import { median, sum } from 'simple-statistics'
 import { leastOf } from '../statistics/least.ts'
 import { untilLastRps } from '../statistics/load-point.ts'
-import type { LoadRun } from '../types.ts'
+import type { LatencySummary, LoadRun } from '../types.ts'
 import type { Batching } from './batching.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
@@ -186,6 +186,26 @@ function besideOf(runs: readonly Services[], workers: number): number {
   if (Math.min(free.length, waited.length) < fewest) return 0
   const besideMs = median(free) - median(waited)
   return besideMs > leastBeside * median(waited) && besideMs < mostBeside * median(waited) ? besideMs : 0
+}
+
+/** Slowest of idle latencies, as a multiple of the middle one, of requests that all take about as long; and how far from a whole number their workers may seem. */
+const even = 2
+const nearlyWhole = 0.15
+
+/**
+ * Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number, or more left together.
+ * @param together requests that left at once
+ */
+export function workersAtWork(
+  saturationRps: number,
+  { p50Ms, p99Ms }: Pick<LatencySummary, 'p50Ms' | 'p99Ms'>,
+  together: number,
+): Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined {
+  const busy = (saturationRps * p50Ms) / 1000
+  const workers = Math.max(1, Math.round(busy))
+  return p99Ms >= even * p50Ms || Math.abs(busy - workers) >= nearlyWhole * workers || together > workers
+    ? undefined
+    : { workers, besideMs: 0 }
 }
 
 /** How many older ones each request left behind, in the order in which they left. */

@@ -12,8 +12,8 @@ export interface QueueServerOptions {
   readonly maxDelayMs?: number
   /** From when it waits: since its oldest request came (the default), or since a server was free to gather it. */
   readonly waitsSince?: 'arrival' | 'free'
-  /** Service time of a batch, ms, at a time since the server's start. */
-  readonly serviceMs: (batch: number, uniform: Uniform, atMs: number) => number
+  /** Service time of a batch, ms, at a time since the server's start, so many requests waiting for the next one. */
+  readonly serviceMs: (batch: number, uniform: Uniform, atMs: number, waiting: number) => number
   /** What each request takes before it waits for a server, ms: its way there and back. */
   readonly besideMs?: number
   /** Share of requests that fail once served. */
@@ -75,7 +75,7 @@ export class QueueServer implements VirtualServer {
         const batch = waiting.slice(head, head + maxBatch)
         head += batch.length
         busy++
-        events.push(now + serviceMs(batch.length, this.uniform, this.clockMs + now), { batch })
+        events.push(now + serviceMs(batch.length, this.uniform, this.clockMs + now, waiting.length - head), { batch })
       }
     }
     for (let next = events.pop(); next !== undefined; next = events.pop()) {

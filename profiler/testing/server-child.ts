@@ -32,7 +32,7 @@ function serviceMs(batch: number, atMs: number): number {
     case 'batch':
       return slower * (time.baseMs + time.perItemMs * batch)
     case 'known':
-      return knownMs(batch, uniform, atMs)
+      return knownMs(batch, uniform, atMs, waiting.length)
   }
 }
 

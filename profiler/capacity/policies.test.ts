@@ -1,0 +1,75 @@
+/** Capacities of servers whose policies the search once took for something else: converged and wrong, or none at all. */
+import { describe, expect, test } from 'vitest'
+import { trueCapacities } from '../bench/truth.bench.ts'
+import { drawnCases } from '../testing/drawn-servers.ts'
+import { furtherCases } from '../testing/further-servers.ts'
+import { simpleCases } from '../testing/simple-servers.ts'
+import { measureCapacity } from './measure.ts'
+
+const truths = trueCapacities()
+const { signal } = new AbortController()
+
+async function measured(name: RegExp, seeds: readonly number[]) {
+  const of = [...furtherCases, ...drawnCases, ...simpleCases].find((known) => name.test(known.name))!
+  const truth = truths[of.name]!
+  const found = await Promise.all(
+    seeds.map((seed) =>
+      measureCapacity({
+        target: { kind: 'virtual', server: of.server(7 * seed) },
+        slo: of.slo,
+        signal,
+        seed: 1000 * seed,
+        effort: 'quick',
+      }),
+    ),
+  )
+  const errors = found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)
+  return {
+    found,
+    medianError: errors[errors.length >> 1]!,
+    covers: found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    outcomes: found.map(({ outcome }) => outcome),
+  }
+}
+const five = [1, 2, 3, 4, 5]
+
+describe('a server that refuses', () => {
+  test('whom it let wait for too long: as a queue that is full with about so many', async () => {
+    const { medianError, covers } = await measured(/requests that waited 80 ms/, five)
+    expect(medianError).toBeLessThan(0.05)
+    expect(covers).toBeGreaterThanOrEqual(4)
+  })
+
+  test('by a limit that adapts: from which rate on is said not to be known, and the interval reaches down', async () => {
+    const { found, covers } = await measured(/a limit that adapts/, five)
+    const open = found.filter(({ outcome, detail }) => outcome === 'budget' && detail?.startsWith('requests are refused under overload'))
+    expect(open.length).toBeGreaterThanOrEqual(4)
+    expect(covers).toBeGreaterThanOrEqual(4)
+  })
+
+  test('by a large bucket, which loops have emptied: windows begin below what flows in it', async () => {
+    const { medianError, covers, outcomes } = await measured(/60\/s and 300 more/, five)
+    expect(outcomes).not.toContain('errors')
+    expect(medianError).toBeLessThan(0.03)
+    expect(covers).toBeGreaterThanOrEqual(4)
+  })
+})
+
+test('workers of which two often end at once are no cores beside batches that take no time', async () => {
+  const { covers, medianError } = await measured(/^two workers, 10 ms, within 1 s/, [1027, 1038])
+  expect(covers).toBe(2)
+  expect(medianError).toBeLessThan(0.01)
+})
+
+test('a server that works on all in iterations does not slow down for being fuller', async () => {
+  const { outcomes, medianError } = await measured(/continuous batches/, five)
+  expect(outcomes.filter((outcome) => outcome === 'unsettled').length).toBeLessThanOrEqual(1)
+  expect(medianError).toBeLessThan(0.05)
+})
+
+test('batches of 64 as long as their longest: a few hundred requests do not tell, and the interval says so', async () => {
+  const { covers, outcomes, medianError } = await measured(/^drawn: batches of 64 as long as the longest/, five)
+  expect(outcomes).not.toContain('converged')
+  expect(covers).toBeGreaterThanOrEqual(3)
+  expect(medianError).toBeLessThan(1.5)
+})
