@@ -371,7 +371,7 @@ describe('the loop', () => {
         [2, 'confirmation'],
       ])
       expect(result.reason).toBe('certain')
-      expect(result.recommendation.best).toMatchObject({ configuration: { batchSize: 2 }, status: 'confirmed' })
+      expect(result.recommendation.best).toMatchObject({ configuration: { batchSize: 2 }, status: 'held' })
     })
 
     test('is taken up by a run that is resumed', async () => {
