@@ -4,7 +4,7 @@ import { leastOf } from '../statistics/least.ts'
 import { theilSenSlope } from '../statistics/theil-sen.ts'
 import type { LoadRun } from '../types.ts'
 import { type Batching, beginsMs } from './batching.ts'
-import { meets, type Spans } from './disturbance.ts'
+import { meets, type WatchedRun } from './disturbance.ts'
 import { usualTimes } from './stalls.ts'
 import { answeredOf } from './stays.ts'
 import { joinSteps, type Steps } from './steps.ts'
@@ -14,11 +14,6 @@ interface BatchesSeen extends Batching {
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike: they show full batches, which a window of slow ones seldom does. */
   readonly loops: readonly Steps[]
-}
-
-interface Window {
-  readonly run: LoadRun
-  readonly disturbed: Spans
 }
 
 const mostWorkers = 8
@@ -49,7 +44,7 @@ const besideShares = [0.03, 0.06, 0.1, 0.15, 0.2, 0.3]
  * @param togetherMs answers within so much of one another left together
  */
 export function batchesSeen(
-  windows: readonly Window[],
+  windows: readonly WatchedRun[],
   loops: readonly LoadRun[],
   largest: number,
   togetherMs: number,
@@ -70,7 +65,7 @@ export function batchesSeen(
 }
 
 /** How long the batches of runs were served, were they put together so. */
-export function batchServices(windows: readonly Window[], way: Batching, togetherMs: number): readonly Steps[] {
+export function batchServices(windows: readonly WatchedRun[], way: Batching, togetherMs: number): readonly Steps[] {
   const lots = windows.map(({ run }) => lotsOf(run, way.workers > 1 ? closer * togetherMs : togetherMs))
   return explainedBy(windows, lots, way, togetherMs).windows
 }
@@ -94,7 +89,7 @@ const mostPaired = 150
 const pairsOf = ({ tookMs, departed }: Steps) =>
   tookMs.map((y, i) => ({ x: departed[i]!, y })).filter((_, i) => i % Math.ceil(tookMs.length / mostPaired) === 0)
 
-function bestWay(windows: readonly Window[], largest: number, togetherMs: number, idleMs: number): Explained | undefined {
+function bestWay(windows: readonly WatchedRun[], largest: number, togetherMs: number, idleMs: number): Explained | undefined {
   const lotsWithin = (ms: number) => windows.map(({ run }) => lotsOf(run, ms))
   const [lots, close] = [lotsWithin(togetherMs), lotsWithin(closer * togetherMs)]
   if (close.flatMap(({ sizes }) => sizes).filter((size) => size > 1).length < fewest) return undefined
@@ -214,7 +209,7 @@ interface Explained extends Omit<BatchesSeen, 'loops'> {
 }
 
 /** What was seen as the batches of such a server, and the share of the requests that it does not explain. */
-function explainedBy(windows: readonly Window[], lots: readonly Lots[], way: Batching, togetherMs: number): Explained {
+function explainedBy(windows: readonly WatchedRun[], lots: readonly Lots[], way: Batching, togetherMs: number): Explained {
   const toleranceMs = togetherMs / 3
   let [odd, all] = [0, 0]
   /** Parts of lots that are said to be two that left at once. */

@@ -3,6 +3,12 @@ import type { LoadRun } from '../types.ts'
 /** Spans of time in which the machine disturbed a run, ms, ascending and apart. */
 export type Spans = readonly (readonly [fromMs: number, toMs: number])[]
 
+/** A run, and when the machine disturbed it. */
+export interface WatchedRun {
+  readonly run: LoadRun
+  readonly disturbed: Spans
+}
+
 /** What is said of a measurement that the machine left nothing of. */
 export const disturbedThroughout =
   'the machine kept the server or the load generator waiting in every window, also in those that were played again'

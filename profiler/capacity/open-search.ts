@@ -10,7 +10,7 @@ import { Estimates } from './estimates.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
 import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
-import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
+import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { capacityWithin, rateLimitOf } from './rate-limit.ts'
 import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
@@ -126,7 +126,7 @@ class OpenSearch {
     const swept = await this.learn(0.775 * this.saturationRps, Math.min(windowS, searchS / 2), sweep)
     if (swept !== undefined) return swept
     for (let steady = 0; ; steady++) {
-      this.estimate(planning)
+      this.estimate('planned')
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
@@ -216,9 +216,9 @@ class OpenSearch {
     for (let tries = 0; (evidence.heldRps === 0 && tries < mostLower) || (evidence.slowing && tries < mostSlowing); tries++) {
       const failed = await this.learn(this.nextRate(), effort.windowS)
       if (failed !== undefined) return failed
-      if (evidence.slowed < 1 || evidence.slowing) this.estimate(planning)
+      if (evidence.slowed < 1 || evidence.slowing) this.estimate('planned')
     }
-    this.estimate(effort.twin)
+    this.estimate('last')
     const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
     if (byTheClock !== undefined) return byTheClock
     const { posterior } = this
@@ -340,7 +340,7 @@ class OpenSearch {
     this.played += mostLimitWindows
     for (const { run, point } of held) evidence.add(run, point, true)
     this.saturationRps = Math.max(this.saturationRps, evidence.servedRps)
-    if (held.length > 0) this.estimate(effort.twin)
+    if (held.length > 0) this.estimate('last')
     if (limit === undefined) return undefined
     const { rateRps, ci90Rps } = windowCapacityWithin(limit, session.slo.maxErrorRate)
     if (this.posterior !== undefined && this.posterior.capacityRps < rateRps) return undefined
@@ -373,9 +373,9 @@ class OpenSearch {
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
 
-  private estimate(play: TwinPlay): void {
-    const how = play === this.effort.twin ? 'last' : 'planned'
+  private estimate(how: 'planned' | 'last'): void {
     const { windows } = this.evidence
+    const play = how === 'last' ? this.effort.twin : planning
     this.posterior = windows.length === 0 ? undefined : this.estimates[how](this.openedRuns(), play, this.saturationRps)
   }
 

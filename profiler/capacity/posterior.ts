@@ -7,9 +7,9 @@
  */
 import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../seeded-random.ts'
-import type { Capacity, LoadRun, Slo } from '../types.ts'
+import type { Capacity, Slo } from '../types.ts'
 import { deeperSteps } from './deeper-steps.ts'
-import { meets, type Spans } from './disturbance.ts'
+import { meets, type WatchedRun } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
@@ -18,9 +18,7 @@ import { capacitiesOf, withoutChance } from './twin-capacity.ts'
 import type { WorkersSeen } from './workers.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
-export interface ObservedRun {
-  readonly run: LoadRun
-  readonly disturbed: Spans
+export interface ObservedRun extends WatchedRun {
   readonly steps: Steps
 }
 

@@ -1,8 +1,7 @@
 /** The cores that decode and write beside batches, as open windows of load tell: see stages.ts. */
 import { median, sum } from 'simple-statistics'
-import type { LoadRun } from '../types.ts'
 import { type Batching, beginsMs, type Cores, lineAt, lineThrough } from './batching.ts'
-import { meets, type Spans } from './disturbance.ts'
+import { meets, type WatchedRun } from './disturbance.ts'
 import { answeredOf } from './stays.ts'
 import { joinSteps, type Steps } from './steps.ts'
 
@@ -10,11 +9,6 @@ interface StagesSeen extends Batching {
   /** How long each batch was served, by how many were in it, window by window. */
   readonly windows: readonly Steps[]
   readonly loops: readonly Steps[]
-}
-
-interface Window {
-  readonly run: LoadRun
-  readonly disturbed: Spans
 }
 
 const numbersOfCores = [1, 2, 3, 4, 6, 8]
@@ -43,7 +37,7 @@ const mostApart = 0.1
  * @param largest requests that were seen to leave together in closed loops
  * @param togetherMs answers within so much of one another left together
  */
-export function stagesSeen(windows: readonly Window[], largest: number, togetherMs: number, idleMs: number): StagesSeen | undefined {
+export function stagesSeen(windows: readonly WatchedRun[], largest: number, togetherMs: number, idleMs: number): StagesSeen | undefined {
   const seen = windows.map((window) => lotsOf(window, closely * togetherMs))
   const sizes = seen.flatMap((lots) => lots.sizes)
   const several = sizes.filter((size) => size > 1)
@@ -95,7 +89,7 @@ function closest(fit: (ms: number) => Fit, fromMs: number, toMs: number): Fit {
 
 /** A run's requests that were answered, and the batches in which they left. */
 interface Lots {
-  readonly window: Window
+  readonly window: WatchedRun
   readonly sentMs: Float64Array
   readonly latencyMs: Float64Array
   /** In the order in which they left. */
@@ -106,7 +100,7 @@ interface Lots {
   readonly servedRps: number
 }
 
-function lotsOf(window: Window, closeMs: number): Lots {
+function lotsOf(window: WatchedRun, closeMs: number): Lots {
   const { sentMs, endMs: endsMs, leaving } = answeredOf(window.run)
   const lastMs = (window.run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const endMs = Float64Array.from(leaving, (i) => endsMs[i]!).filter((ms) => ms < lastMs)

@@ -12,7 +12,7 @@ import { leastOf } from '../statistics/least.ts'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LatencySummary, LoadRun } from '../types.ts'
 import type { Batching } from './batching.ts'
-import { meets, type Spans } from './disturbance.ts'
+import { meets, type Spans, type WatchedRun } from './disturbance.ts'
 import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
 import { answeredOf } from './stays.ts'
@@ -77,7 +77,7 @@ export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = [],
 
 /** Service times of runs by so many workers; undefined of a server that does not take requests in their order: more are overtaken than are at work. */
 export function servicesInOrder(
-  windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
+  windows: readonly WatchedRun[],
   { workers, besideMs }: Pick<WorkersSeen, 'workers' | 'besideMs'>,
 ): readonly Steps[] | undefined {
   return overtakesBeyond(
@@ -98,10 +98,7 @@ function overtakesBeyond(overtaken: readonly number[], workers: number): boolean
  * @param windows open ones
  * @param loops closed ones in order of time: used from the last one back to the first that was served otherwise
  */
-export function workersSeen(
-  windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
-  loops: readonly LoadRun[],
-): WorkersSeen | undefined {
+export function workersSeen(windows: readonly WatchedRun[], loops: readonly LoadRun[]): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
   const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
   const begins = beginningsOf(windows)
@@ -120,7 +117,7 @@ export function workersSeen(
 }
 
 /** Of fast servers the first requests of each window, in which numbers of workers that are far from right show; empty where there are few more. */
-function beginningsOf(windows: Parameters<typeof workersSeen>[0]): Parameters<typeof workersSeen>[0] {
+function beginningsOf(windows: readonly WatchedRun[]): readonly WatchedRun[] {
   if (windows.every(({ run }) => run.sentMs.length <= 2 * glance)) return []
   return windows.map(({ run, disturbed }) => {
     if (run.sentMs.length <= glance) return { run, disturbed }
@@ -131,7 +128,7 @@ function beginningsOf(windows: Parameters<typeof workersSeen>[0]): Parameters<ty
 }
 
 /** Whether services by so many workers hang on the load, also without what each request may take beside them. */
-function contradicted(windows: Parameters<typeof workersSeen>[0], workers: number, of: typeof servicesOf): boolean {
+function contradicted(windows: readonly WatchedRun[], workers: number, of: typeof servicesOf): boolean {
   const seen = (besideMs: number) => windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
   const plain = seen(0)
   if (independent(plain, workers) !== false) return false
@@ -147,7 +144,7 @@ interface Explanation extends WorkersSeen {
 
 /** What was seen as the work of so many workers, where it is independent of the load: by itself, or without what each request takes beside them. */
 function explainedBy(
-  windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
+  windows: readonly WatchedRun[],
   loops: readonly LoadRun[],
   workers: number,
   of: typeof servicesOf,

@@ -82,6 +82,8 @@ describe('what a trial teaches', () => {
     const { idle } = measurement(100)
     const zero = { ...idle, requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 }
     expect(observationOf(complete({ idle: zero }), objective)).toMatchObject({ constraint: undefined })
+    const missed = complete({ idle: zero, capacityCi90Rps: [80, 125] }, { purpose: 'confirmation' })
+    expect(observationOf(missed, objective)).toMatchObject({ constraint: undefined, rate: { value: 100 } })
   })
 
   test('what cannot serve is infeasible, with its reason', () => {

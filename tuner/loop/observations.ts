@@ -6,7 +6,7 @@ import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/normal.ts'
 import { learnedRate, learnedScale, learnsPlainly, type Measured, metricOf, type Objective } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { Observation } from '../../search/types.ts'
+import type { Estimate, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 
 /** Standard deviation of ln(capacity), from its 90 % interval; undefined where the interval has no positive ends. */
@@ -60,13 +60,12 @@ export function observationOf(trial: FinishedTrial, objective: Objective, scale 
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement, predicted } = trial
   if (saysNothing(measurement)) return undefined
-  const idleMs = idleMsOf(measurement)
-  const rate = learnedRate(objective, { ...measuredOf(trial), idleMs }, scale)
+  const rate = learnedRate(objective, { ...measuredOf(trial), idleMs: idleMsOf(measurement) }, scale)
   return {
     configuration,
     state: 'complete',
     rate: Number.isNaN(rate) ? undefined : { value: rate, logSd: metricOf(objective) === undefined ? logSdOf(measurement) : undefined },
-    constraint: idleMs > 0 ? { value: idleMs } : undefined,
+    constraint: constraintOf(measurement),
     censored: measurement.outcome === 'beaten',
     ...(predicted && { foretold: { value: predicted.rate, logSd: Math.log(predicted.high / predicted.low) / (2 * z90) } }),
   }
@@ -74,18 +73,23 @@ export function observationOf(trial: FinishedTrial, objective: Objective, scale 
 
 const idleMsOf = ({ idle, slo }: Measurement): number => percentileOf(idle, slo.percentile)
 
+/** One that was not measured constrains nothing. */
+function constraintOf(measurement: Measurement): Estimate | undefined {
+  const idleMs = idleMsOf(measurement)
+  return idleMs > 0 ? { value: idleMs } : undefined
+}
+
 /** Of capacities alone: what else the objective ranks by was read at another rate. */
 function lessonOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
   const between = missedBetween(trial)
   if (trial.state !== 'complete' || between === undefined || !learnsPlainly(objective)) return undefined
+  const { configuration, measurement } = trial
   const [heldRps, missedRps] = between
-  const rate =
-    heldRps > 0 ? { value: Math.sqrt(heldRps * missedRps), logSd: Math.log(missedRps / heldRps) / (2 * z90) } : { value: missedRps }
   return {
-    configuration: trial.configuration,
+    configuration,
     state: 'complete',
-    rate,
-    constraint: { value: idleMsOf(trial.measurement) },
+    rate: { value: heldRps > 0 ? Math.sqrt(heldRps * missedRps) : missedRps, logSd: logSdOf(measurement) },
+    constraint: constraintOf(measurement),
     censored: heldRps === 0,
   }
 }
