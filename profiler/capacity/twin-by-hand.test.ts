@@ -71,6 +71,16 @@ describe('groups of steps', () => {
     expect(groupsOf(times(8, { present: 1 }), times(8, { present: 2, departed: 2 })).sizes).toEqual([8, 8])
   })
 
+  test('of full batches are no faster for more who wait behind them', () => {
+    const full = (present: number, tookMs: number, n: number, departed = 8) => times(n, { present, tookMs, departed })
+    expect(groupsOf(full(8, 10, 20), full(30, 9, 8)).sizes).toEqual([28])
+    expect(groupsOf(full(8, 10, 20), full(30, 11, 8)).sizes).toEqual([20, 8])
+    // Fewer who wait are no batch as large; of one at a time, more may be served by more workers.
+    expect(groupsOf(full(7, 10, 20, 7), full(30, 9, 8)).sizes).toEqual([20, 8])
+    expect(groupsOf(full(8, 10, 20, 1), full(30, 9, 8, 1)).sizes).toEqual([20, 8])
+    expect(groupsOf(full(8, 10, 20, 7), full(30, 9, 8)).sizes).toEqual([20, 8])
+  })
+
   test('have eight steps at least: smaller ones go with the next larger number, the largest with the one before', () => {
     expect(groupsOf(taking(1, 10, 10, 10), times(8, { present: 2, tookMs: 50 }), times(8, { present: 3, tookMs: 90 }))).toEqual({
       binOf: [0, 0, 0, 1],

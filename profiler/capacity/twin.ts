@@ -137,7 +137,7 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
       : [steps.tookMs, steps.departed]
   for (let g = groups.length - 2; g >= 0; g--) {
     const [low, high] = [groups[g]!, groups[g + 1]!]
-    if (!alike(compared, low.members, high.members)) continue
+    if (!alike(compared, low.members, high.members) && !fasterForMoreWaiting(steps, largest, low.members, high.members)) continue
     high.members.push(...low.members)
     groups.splice(g, 1)
   }
@@ -158,6 +158,22 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     fromBack: youngestFirst(steps),
     ...kind,
   }
+}
+
+/**
+ * Whether two groups of steps took full batches, and those of them with more waiting behind less time. A server has no reason to: there were few of one, or they came when it had less
+ * to do, as after the last arrival. Told apart they would make of every long queue one that is soon gone.
+ */
+function fasterForMoreWaiting(
+  { present, tookMs, departed }: Steps,
+  largest: number,
+  fewer: readonly number[],
+  more: readonly number[],
+): boolean {
+  const most = departed.reduce((a, b) => Math.max(a, b), largest)
+  const full = (group: readonly number[]) =>
+    group.every((i) => present[i]! >= most) && moments(departed, group).mean >= (1 - leftBehind / 2) * most
+  return most > 1 && full(fewer) && full(more) && moments(tookMs, more).mean < moments(tookMs, fewer).mean
 }
 
 /** By what a batch takes another time than one of another size. */
