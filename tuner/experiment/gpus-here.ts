@@ -2,6 +2,7 @@
 import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
+import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
@@ -55,6 +56,16 @@ export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], p
       profiles
         .filter((profile) => (profile === 'none' ? wholes === 0 : !slices.includes(profile)))
         .map((profile) => `not (gpu == '${name}' and migProfile == '${profile}')`),
+    )
+}
+
+/** Each trial is given its GPU: a predictor that chooses one itself would take another, at this one's price. */
+export function checkVisibility(report: Report, env: Readonly<Record<string, string>> = {}): void {
+  for (const name of visibilityVariables.filter((variable) => Object.hasOwn(env, variable)))
+    report(
+      ['predictor', 'env', name],
+      `${name}: a trial is given its GPU, and this would name another`,
+      `to leave tune some of the GPUs, set it around tune itself: ${name}=${env[name]} tune ...; --devices cpu leaves it none`,
     )
 }
 

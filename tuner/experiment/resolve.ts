@@ -24,7 +24,16 @@ import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } fr
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint, unknownNotices } from './gpus-here.ts'
+import {
+  checkVisibility,
+  divisionNotices,
+  type GpuOffer,
+  gpusHere,
+  isKnownGpu,
+  reportUnknown,
+  shareHint,
+  unknownNotices,
+} from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
@@ -229,6 +238,7 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
   const { entries, report, around, own } = context
   if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(serving.predictor)) return []
   const offers = gpusHere(around.machine, own.gpus)
+  if (offers.length > 0) checkVisibility(report, serving.predictor.env)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
   const shared = share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
   const bound = boundHere(context, serving.predictor)
