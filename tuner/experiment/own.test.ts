@@ -105,6 +105,22 @@ describe('a model of the user’s own by its ONNX file', () => {
     expect([named.predictor, named.own.architectures]).toMatchObject([{ model: 'vgg16', architectureFile: undefined }, []])
   })
 
+  test('on a GPU of this machine it is foretold in the precision that it is run in, not in the halves that are emulated', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    const here = { machine: { cpuCores: 8, gpus: ['NVIDIA A10'], drivesGpus: () => true } }
+    const rate = (experiment: ReturnType<typeof load>, more: object = {}) => {
+      const { estimator, configuration } = estimatorsOf(experiment)!({ gpu: 'A10', cpuCores: 8, batchSize: 8, ...more })
+      return (estimator.estimate(configuration) as { capacityRps: number }).capacityRps
+    }
+    for (const model of ['bert', './vgg19.onnx']) {
+      const real = load({ model, slo: '200ms' }, here)
+      const emulated = load({ model, slo: '200ms', devices: 'emulated' }, here)
+      expect([real.devicesUsed, rate(real)]).toEqual(['gpu', rate(real, { precision: 'fp32' })])
+      expect(rate(emulated)).toBe(rate(emulated, { precision: 'fp16' }))
+      expect(rate(emulated)).toBeGreaterThan(1.2 * rate(real))
+    }
+  })
+
   test('a size that the file fixes is not tuned, and a file that is no graph is told', () => {
     writeFileSync(path('vgg19.onnx'), vgg19())
     const problems = (text: string) => problemsOf(() => loadFile(text)).map(({ what, hint }) => `${what}; ${hint}`)
