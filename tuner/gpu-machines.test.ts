@@ -159,6 +159,14 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     expect(spaceOf(await preview('b200Mig'))).toMatchObject({ migProfile: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] })
   })
 
+  test('a slice of which the catalogue knows no profile is left out and said; alone, it is refused', async () => {
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { GB200: 3 }')
+    const seen = await preview('gb200Sliced', 'prices: p.yaml')
+    expect(spaceOf(seen)).toEqual({ gpu: ['GB200'], migProfile: ['3g.93gb', '1g.23gb'] })
+    expect(text(seen)).toContain('MIG 3g.95gb of GB200: here and not used, for no such profile of it is known')
+    expect(await refusal('gb200Mig', 'prices: p.yaml')).toContain('migProfile: none of GB200 has the profile 7g.189gb')
+  })
+
   test('two models in one box', async () => {
     expect(spaceOf(await preview('t4BesideA100'))).toEqual({ gpu: ['T4', 'A100-40GB'] })
   })

@@ -1,6 +1,6 @@
 /** The GPUs of this machine as an experiment may hold them, and the parameters that choose among them. */
 import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
@@ -15,16 +15,23 @@ export interface GpuOffer {
   readonly wholes: number
   /** MIG profiles of which slices are made, each once. */
   readonly slices: readonly string[]
+  /** Those that the catalogue does not know of it, where there is something else to hold. */
+  readonly unknownSlices: readonly string[]
 }
 
 export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly Gpu[]): GpuOffer[] {
   const called = (name: string) => catalogueName(name, ownGpus)
   const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
-  return names.map((name) => ({
-    name,
-    wholes: gpus.filter((gpu) => called(gpu) === name).length,
-    slices: [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))],
-  }))
+  return names.map((name) => {
+    const wholes = gpus.filter((gpu) => called(gpu) === name).length
+    const made = [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))]
+    const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
+    const known = made.filter((profile) => model === undefined || knownMigProfile(model, profile))
+    // Without anything else they stand in the space, and are refused there.
+    return wholes + known.length === 0
+      ? { name, wholes, slices: made, unknownSlices: [] }
+      : { name, wholes, slices: known, unknownSlices: made.filter((profile) => !known.includes(profile)) }
+  })
 }
 
 export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean => [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
@@ -84,6 +91,13 @@ export function divisionNotices(
   shared: boolean,
   ownGpus: readonly Gpu[],
 ): string[] {
+  const leftOut = offers.flatMap(({ name, unknownSlices }) =>
+    unknownSlices.length > 0 ? [`MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`] : [],
+  )
+  return [...leftOut, ...shareNotices(offers, bound, shared, ownGpus)]
+}
+
+function shareNotices(offers: readonly GpuOffer[], bound: ShareBound | undefined, shared: boolean, ownGpus: readonly Gpu[]): string[] {
   const wholes = offers.filter(({ wholes }) => wholes > 0)
   if (wholes.length === 0) return []
   if (bound === undefined) {
