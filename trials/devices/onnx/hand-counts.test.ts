@@ -69,6 +69,18 @@ describe('convolutions', () => {
     expect(counted(spec, { sequenceLength: 100, imageSize: 8 })).toMatchObject({ macs: 85 * 4 * 16, notCounted: {} })
   })
 
+  test.each([
+    ['no window that begins behind the picture', [2, 2], [3, 3], [1, 1, 1, 1], 4],
+    ['a window that overhangs', [3, 3], [2, 2], [0, 0, 0, 0], 5],
+  ])('pooled with ceil_mode: %s, as ONNX Runtime pools it', (_, kernel, strides, pads, side) => {
+    const pool = { kernel_shape: kernel, strides, pads, ceil_mode: 1 }
+    const nodes: Node[] = [
+      ['MaxPool', 'x', 'a', pool],
+      ['Conv', 'a w', 'b'],
+    ]
+    expect(counted({ inputs: image, weights: { w: [8, 16, 1, 1] }, nodes }).macs).toBe(side ** 2 * 8 * 16)
+  })
+
   test.each<[string, Node, Spec['values']]>([
     ['9 (Upsample)', ['Upsample', 'x s', 'a'], { s: [1, 1, 2, 2] }],
     ['7 (Upsample)', ['Upsample', 'x', 'a', { scales: [1, 1, 2, 2] }], {}],

@@ -25,13 +25,15 @@ function windowOf(node: GraphNode, kernel: readonly number[]): Window {
 /** Spatial sizes after a window slid over them; undefined where it does not fit in. */
 function slid(node: GraphNode, spatial: readonly number[], kernelShape: readonly number[]): number[] | undefined {
   const { kernel, strides, dilations, pads, autoPad } = windowOf(node, kernelShape)
-  const round = numberOf(node, 'ceil_mode', 0) === 1 ? Math.ceil : Math.floor
+  const up = numberOf(node, 'ceil_mode', 0) === 1
   const sizes = spatial.map((size, i) => {
     const stride = strides[i]!
     if (autoPad.startsWith('SAME')) return Math.ceil(size / stride)
     const reach = dilations[i]! * (kernel[i]! - 1) + 1
-    const padded = autoPad === 'VALID' ? size : size + pads[i]! + pads[i + spatial.length]!
-    return round((padded - reach) / stride) + 1
+    const [before, after] = autoPad === 'VALID' ? [0, 0] : [pads[i]!, pads[i + spatial.length]!]
+    const steps = (before + size + after - reach) / stride
+    // A last window that begins behind the input is none.
+    return up && Math.ceil(steps) * stride < before + size ? Math.ceil(steps) + 1 : Math.floor(steps) + 1
   })
   return sizes.every((size) => size > 0) ? sizes : undefined
 }
