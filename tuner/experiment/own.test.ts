@@ -1,9 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { deployedFor } from '../../reports/figures.ts'
 import { vgg19 } from '../../trials/devices/testing/graphs.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import { estimatorsOf } from '../backends/estimators.ts'
+import { containerOf } from '../delivery/serving-from.ts'
 import { experimentFromDocument } from './load-experiment.ts'
+import { measuredOf } from './measured-of.ts'
 import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
@@ -119,6 +122,18 @@ describe('a model of the user’s own by its ONNX file', () => {
       expect(rate(emulated)).toBe(rate(emulated, { precision: 'fp16' }))
       expect(rate(emulated)).toBeGreaterThan(1.2 * rate(real))
     }
+  })
+
+  test('simulated or emulated it deploys in the engine that runs such files', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    for (const where of [{ backend: 'simulated' }, { devices: 'emulated' }]) {
+      const experiment = onnx(where)
+      expect(containerOf(experiment, { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({ ENGINE: 'onnx' })
+      expect(deployedFor(measuredOf(experiment, 'simulated', { gpu: 'T4' }))).toEqual({ server: 'builtin', engine: 'onnx' })
+    }
+    expect(containerOf(load({ model: 'bert', slo: '50ms', backend: 'simulated' }), { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({
+      ENGINE: 'tfjs',
+    })
   })
 
   test('a size that the file fixes is not tuned, and a file that is no graph is told', () => {
