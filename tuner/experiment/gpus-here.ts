@@ -84,17 +84,22 @@ export function shareHint(names: readonly string[]): string {
     : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
 }
 
-/** What a reader must know of how GPUs are divided here. */
+/**
+ * What a reader must know of which GPUs are used here, and how they are divided.
+ * @param about whether the space has shares, and whether the user says which GPUs to take
+ */
 export function divisionNotices(
   offers: readonly GpuOffer[],
   bound: ShareBound | undefined,
-  shared: boolean,
+  { shared, asked }: { readonly shared: boolean; readonly asked: boolean },
   ownGpus: readonly Gpu[],
 ): string[] {
-  const leftOut = offers.flatMap(({ name, unknownSlices }) =>
+  const known = offers.filter(({ name }) => isKnownGpu(name, ownGpus))
+  const unknown = known.length === 0 || asked ? [] : unknownNotices(offers, ownGpus)
+  const leftOut = known.flatMap(({ name, unknownSlices }) =>
     unknownSlices.length > 0 ? [`MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`] : [],
   )
-  return [...leftOut, ...shareNotices(offers, bound, shared, ownGpus)]
+  return [...unknown, ...leftOut, ...shareNotices(known, bound, shared, ownGpus)]
 }
 
 function shareNotices(offers: readonly GpuOffer[], bound: ShareBound | undefined, shared: boolean, ownGpus: readonly Gpu[]): string[] {
@@ -131,7 +136,7 @@ export function reportUnknown(report: Report, driverNames: readonly string[], me
 }
 
 /** That a GPU is left out for want of a description, beside others that are known. */
-export const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
+const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
   offers
     .filter(({ name }) => !isKnownGpu(name, ownGpus))
     .map(({ name }) => `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`)

@@ -23,16 +23,7 @@ import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } fr
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import {
-  checkVisibility,
-  divisionNotices,
-  type GpuOffer,
-  gpusHere,
-  isKnownGpu,
-  reportUnknown,
-  shareHint,
-  unknownNotices,
-} from './gpus-here.ts'
+import { checkVisibility, divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
@@ -248,9 +239,7 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
       sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint(offers.map(({ name }) => name))
     report([at, 'gpuMemoryPercent'], 'gpuMemoryPercent: nothing here enforces a share of a GPU', hint)
   }
-  const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
-  const unknown = known.length === 0 || asksForGpu(entries) ? [] : unknownNotices(offers, own.gpus)
-  return [...unknown, ...divisionNotices(known, bound, shared, own.gpus)]
+  return divisionNotices(offers, bound, { shared, asked: asksForGpu(entries) }, own.gpus)
 }
 
 /** Whether the space can be had with what serves. @returns what a reader must know of it */
