@@ -18,7 +18,7 @@ export const pure = [
   'profiler/capacity/{[!m]*,measured-*}',
   'trials/*',
   'trials/{devices,prices}/**/*',
-  'trials/machine/{gpu-offer,nvidia-smi,rocm-smi}',
+  'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',
   'trials/store/memory-store',
   'trials/launchers/{checked-answers,diagnosis,failure,fill,golden-store,own-command}',
   'trials/launchers/local/{holdings,log}',
@@ -95,7 +95,7 @@ const loading = {
 
 /** About how long others take. */
 const others = {
-  'tuner/gpu-machines': 14,
+  'tuner/gpu-machines': 24,
   'tuner/commands/init/init': 13,
   'tuner/commands/watch/prometheus-source': 11,
   'trials/launchers/local/local-launcher': 26,

@@ -64,6 +64,7 @@ test('beside a verdict: nothing where the figures are those of what deploys', ()
   expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
   expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({ server: 'tgi' })
   expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
+  expect(deployedFor({ ...onT4, runsIn: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
 })
 
 test('the command that settles it is one line of a shell, its rate rounded down', () => {

@@ -70,11 +70,11 @@ const titleOf = (server: DeployedServer, engine?: string): string =>
   engine === undefined || engine === 'emulated' ? serverTitles[server] : `${serverTitles[server]} with ENGINE=${engine}`
 
 /** What deploys where the user names nothing else: the server that was measured; of what was only emulated the one that it stands for. */
-export function deployedFor({ server, engine, modelKind, standsFor = 'vllm' }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
+export function deployedFor({ server, engine, runsIn, modelKind, standsFor = 'vllm' }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
   if (server !== 'builtin') return { server }
   if (engine === 'gguf') return { server, engine }
   if (modelKind === 'decoder') return { server: standsFor }
-  return { server, engine: engine === 'onnx' ? 'onnx' : 'tfjs' }
+  return { server, engine: engine === 'onnx' ? 'onnx' : (runsIn ?? 'tfjs') }
 }
 
 /** How the figures of a measurement stand to what is deployed. */

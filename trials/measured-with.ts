@@ -5,6 +5,7 @@ import { protocolTable } from '../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../search/types.ts'
 import { type Architecture, architectureOf, parameterCount } from './devices/architecture.ts'
 import { DeviceModelError } from './devices/device-model-error.ts'
+import { isOnnxFile } from './devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
 import { Knobs } from './launchers/server-files/knobs.ts'
@@ -32,6 +33,8 @@ export interface MeasuredWith {
   readonly server: MeasuredServer
   /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf' | 'emulated'
+  /** Of a model that was modelled by the graph of its file: what runs such a file. */
+  readonly runsIn?: 'onnx'
   /** Of the built-in predictor with a language model: the server that the user named, which deploys. */
   readonly standsFor?: LanguageServer
   readonly model: string
@@ -119,6 +122,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         server: 'builtin',
         ...(template.standsFor !== undefined && { standsFor: template.standsFor }),
         engine,
+        ...(engine === 'emulated' && isOnnxFile(template.architectureFile) && { runsIn: 'onnx' as const }),
         modelKind: language ? 'decoder' : kindOf(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
         ...(architecture?.kind === 'decoder'

@@ -41,11 +41,16 @@ budget: { maxTrials: 4 }
 confirm: false
 ${more}`
 
-const environment = (name: MachineName) => ({ ...plantGpus(box.folder, gpuMachines[name]), DUMP: join(box.folder, 'environment') })
+type Environment = Readonly<Record<string, string>>
+const environment = (name: MachineName, of: Environment = {}) => ({
+  ...plantGpus(box.folder, gpuMachines[name]),
+  DUMP: join(box.folder, 'environment'),
+  ...of,
+})
 
-async function preview(name: MachineName, more = '', yaml = ownServer(more)): Promise<Preview> {
+async function preview(name: MachineName, more = '', yaml = ownServer(more), of: Environment = {}): Promise<Preview> {
   writeFileSync(join(box.folder, 'e.yaml'), yaml)
-  const { code, stdout, stderr } = await tune.run(box, ['-f', 'e.yaml', '--dry-run', '--json'], environment(name))
+  const { code, stdout, stderr } = await tune.run(box, ['-f', 'e.yaml', '--dry-run', '--json'], environment(name, of))
   expect(stderr + stdout.slice(0, code === 0 ? 0 : 2000)).toBe('')
   return JSON.parse(stdout) as Preview
 }
@@ -58,9 +63,9 @@ async function refusal(name: MachineName, more = ''): Promise<string> {
 }
 
 /** The environment in which the first trial's predictor was started; it ends at once, for nothing is measured here. */
-async function started(name: MachineName, more = ''): Promise<Record<string, string>> {
+async function started(name: MachineName, more = '', of: Environment = {}): Promise<Record<string, string>> {
   writeFileSync(join(box.folder, 'e.yaml'), ownServer(more).replace('exec "$0" "$@"', 'exit 3').replace('maxTrials: 4', 'maxTrials: 1'))
-  await tune.run(box, ['-f', 'e.yaml', '--plain'], environment(name))
+  await tune.run(box, ['-f', 'e.yaml', '--plain'], environment(name, of))
   const lines = readFileSync(join(box.folder, 'environment'), 'utf8').split('\n')
   return Object.fromEntries(lines.filter((line) => /^(CUDA|HIP)_/.test(line)).map((line) => line.split(/=(.*)/s) as [string, string]))
 }
@@ -118,6 +123,88 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     ])
   })
 
+  const priced: readonly [MachineName, string][] = [
+    ['h200nvlHalfSetUp', 'H200-NVL'],
+    ['gh200', 'GH200'],
+    ['rtx6000Ada', 'RTX-6000-Ada'],
+    ['l20', 'L20'],
+    ['a16', 'A16'],
+    ['mi250', 'MI250-GCD'],
+    ['mi355x', 'MI355X'],
+  ]
+  test.each(priced)('%s: whole %s alone, at the price that a file gives', async (name, gpu) => {
+    writeFileSync(join(box.folder, 'p.yaml'), `gpus: { ${gpu}: 3 }`)
+    const seen = await preview(name, 'prices: p.yaml')
+    expect(spaceOf(seen)).toEqual({ gpu: [gpu] })
+    for (const { configuration, pricePerHour } of seen.suggestions)
+      expect(pricePerHour - cpuPerHour(Number(configuration.cpuCores))).toBeCloseTo(3, 6)
+  })
+
+  test('eight of one model, four of them cut in different ways: every slice that is there, and the one that has none', async () => {
+    const seen = await preview('mixedMig', 'space: { cpuCores: 1 }')
+    const profiles = ['none', '7g.80gb', '3g.40gb', '2g.20gb', '1c.2g.20gb', '1g.10gb+me']
+    expect(spaceOf(seen)).toEqual({ gpu: ['A100-80GB'], migProfile: profiles })
+    const priceOf = async (profile: string) => {
+      const { suggestions } = await preview('mixedMig', `space: { cpuCores: 1 }\npin: { migProfile: ${profile} }`)
+      return suggestions[0]!.pricePerHour - cpuPerHour(1)
+    }
+    const whole = await priceOf('none')
+    for (const [profile, part] of [
+      ['7g.80gb', 1],
+      ['3g.40gb', 1 / 2],
+      ['1g.10gb+me', 1 / 7],
+    ] as const)
+      expect((await priceOf(profile)) / whole).toBeCloseTo(part, 6)
+    expect(text(seen)).toMatch(/\(GPU 3\) is in MIG mode without a slice: .*-cgi 1g\.10gb -C/)
+    expect(spaceOf(await preview('b200Mig'))).toMatchObject({ migProfile: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] })
+  })
+
+  test('a slice of which the catalogue knows no profile is left out and said; alone, it is refused', async () => {
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { GB200: 3 }')
+    const seen = await preview('gb200Sliced', 'prices: p.yaml')
+    expect(spaceOf(seen)).toEqual({ gpu: ['GB200'], migProfile: ['3g.93gb', '1g.23gb'] })
+    expect(text(seen)).toContain('MIG 3g.95gb of GB200: here and not used, for no such profile of it is known')
+    expect(await refusal('gb200Mig', 'prices: p.yaml')).toContain('migProfile: none of GB200 has the profile 7g.189gb')
+  })
+
+  test('two models in one box', async () => {
+    expect(spaceOf(await preview('t4BesideA100'))).toEqual({ gpu: ['T4', 'A100-40GB'] })
+  })
+
+  test('one that fell off the bus is said, and the others are used', async () => {
+    const seen = await preview('lostGpu')
+    expect(spaceOf(seen)).toEqual({ gpu: ['A10'] })
+    expect(text(seen)).toContain('GPU not used: Unable to determine the device handle for GPU 0000:0B:00.0')
+  })
+
+  test.each<[MachineName, Environment, object, RegExp]>([
+    [
+      't4BesideA100',
+      { CUDA_VISIBLE_DEVICES: '1' },
+      { gpu: ['A100-40GB'] },
+      /CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs; counted as nvidia-smi/,
+    ],
+    ['t4BesideA100', { CUDA_VISIBLE_DEVICES: gpuUuid(0) }, { gpu: ['T4'] }, /leaves 1 of 2 GPUs$/m],
+    ['mig', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 1) }, { gpu: ['A100-40GB'], migProfile: ['2g.10gb'] }, /leaves 1 of 4 GPUs/],
+    ['a10', { CUDA_VISIBLE_DEVICES: '' }, {}, /GPU not used: CUDA_VISIBLE_DEVICES='' leaves 0 of 1 GPUs/],
+  ])('%s, of which %j gives a part to us', async (name, of, space, notice) => {
+    const seen = await preview(name, '', undefined, of)
+    expect(spaceOf(seen)).toEqual(space)
+    expect(text(seen)).toMatch(notice)
+  })
+
+  test('a predictor that names a GPU of its own is refused: the trial’s would be priced, and another used', async () => {
+    const named = 'predictor:\n  env: { CUDA_VISIBLE_DEVICES: "1" }\n'
+    writeFileSync(join(box.folder, 'e.yaml'), ownServer().replace('predictor:\n', named))
+    const { code, stderr } = await tune.run(box, ['-f', 'e.yaml', '--dry-run'], environment('twoT4'))
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/CUDA_VISIBLE_DEVICES: a trial is given its GPU.*\n +hint: .*CUDA_VISIBLE_DEVICES=1 tune/),
+    ])
+    const onCpu = await tune.run(box, ['-f', 'e.yaml', '--dry-run', '--devices', 'cpu'], environment('twoT4'))
+    expect(onCpu.code).toBe(0)
+  })
+
   test('shares where MPS enforces them', async () => {
     expect(spaceOf(await preview('mps'))).toEqual({ gpu: ['A10'], gpuMemoryPercent: [10, 25, 50, 100] })
   })
@@ -158,6 +245,13 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     expect(spaceOf(seen)).toEqual({ gpu: ['NVIDIA Zeta 9000'] })
   })
 
+  test.each<[MachineName, string, number]>([
+    ['quadro', 'Quadro RTX 4000', 8],
+    ['w7900', 'Radeon Pro W7900', 48],
+  ])('%s: by the name and the memory that its driver tells', async (name, called, gib) => {
+    expect(await refusal(name)).toContain(`'${called}': {memoryGiB: ${gib},`)
+  })
+
   test('its memory as the driver tells it; beside one that is known it is left out, and that is said', async () => {
     expect(await refusal('unknown')).toContain("'NVIDIA Zeta 9000': {memoryGiB: 48,")
     const seen = await preview('a10BesideUnknown')
@@ -185,6 +279,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   test.each<[MachineName, RegExp]>([
     ['filled', /A10 \(GPU 0\): 21000 of 23028 MiB are others' at the start/],
     ['exclusive', /A10 \(GPU 0\) is in exclusive mode: one process at a time/],
+    ['eccErrors', /A10 \(GPU 0\): 3 uncorrected memory errors since its driver was loaded/],
   ])('%s: said before anything else', async (name, warning) => {
     expect((await preview(name)).notices[1]).toMatch(warning)
   })
@@ -215,9 +310,23 @@ describe('what the started process sees', () => {
     ['mi300x', 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '0' }],
     ['a10', 'devices: cpu', { CUDA_VISIBLE_DEVICES: '' }],
     ['noDriver', '', {}],
+    ['mi250', 'prices: p.yaml\npin: { gpus: 2 }', { HIP_VISIBLE_DEVICES: '0,1' }],
+    ['jetson', 'prices: o.yaml\ngpuCatalogue: g.yaml', { CUDA_VISIBLE_DEVICES: '0' }],
   ])('%s %s', async (name, more, expected) => {
-    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4 }')
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4, MI250-GCD: 1 }')
+    writeFileSync(join(box.folder, 'o.yaml'), 'gpus: { Orin (nvgpu): 0.1 }')
+    writeFileSync(join(box.folder, 'g.yaml'), 'Orin (nvgpu): { memoryGiB: 32, bandwidthGBs: 204, peakTflops: { fp32: 5 } }')
     const { CUDA_MPS_PIPE_DIRECTORY: _, ...seen } = await started(name, more)
+    expect(seen).toEqual(expected)
+  })
+
+  test.each<[MachineName, Environment, string, Environment]>([
+    ['eightH100', { CUDA_VISIBLE_DEVICES: '5,2' }, '', { CUDA_VISIBLE_DEVICES: gpuUuid(5) }],
+    ['mig', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 3) }, 'pin: { migProfile: 1g.5gb }', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 3) }],
+    ['mi250', { ROCR_VISIBLE_DEVICES: '1' }, 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '0' }],
+  ])('%s where %j is set around tune: never a GPU of somebody else', async (name, of, more, expected) => {
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI250-GCD: 1 }')
+    const { CUDA_MPS_PIPE_DIRECTORY: _, ...seen } = await started(name, more, of)
     expect(seen).toEqual(expected)
   })
 })
@@ -267,6 +376,17 @@ describe('tune doctor', () => {
     ['eightH100', [/(NVIDIA H100 80GB HBM3, 81559 MiB[^\n]*\n[^\n]*){8}/]],
     ['mps', [/MPS control daemon runs/]],
     ['sharedMemory', [/NVIDIA GB10, memory not told, driver/]],
+    ['jetson', [/Orin \(nvgpu\), memory not told, driver 540\.4\.0/, /Orin \(nvgpu\) is not in the catalogue/]],
+    ['lostGpu', [/Unable to determine the device handle for GPU 0000:0B:00\.0/, /GPU +NVIDIA A10, 23028 MiB/]],
+    ['h200nvlHalfSetUp', [/NVIDIA H200 NVL \(GPU 1\) is in MIG mode without a slice: .*-cgi 1g\.18gb -C.* -i 1 -cci/]],
+    ['mi250', [/(MI250 \(MCM\) OAM AC MBA, 65520 MiB[^\n]*\n[^\n]*){2}/]],
+    [
+      'oldDriver',
+      [
+        /driver 470\.223\.02/,
+        /the CUDA of onnxruntime-node needs driver 525 or later, and 470\.223\.02 is here\): update the NVIDIA driver/,
+      ],
+    ],
   ])('%s', async (name, lines) => {
     const said = await doctor(name)
     for (const line of lines) expect(said).toMatch(line)

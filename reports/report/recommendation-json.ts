@@ -149,6 +149,7 @@ const measuredWith = z.object({
   how: z.enum(provenances),
   server: z.enum(['builtin', ...serverKinds, 'command', 'url', 'imported']),
   engine: z.enum(['tfjs', 'onnx', 'gguf', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
+  runsIn: z.enum(['onnx']).optional().meta({ description: 'of a model that was modelled by the graph of its file: what runs such a file' }),
   standsFor: z
     .enum(languageServers)
     .optional()

@@ -22,6 +22,11 @@ test.each([
   ['NVIDIA RTX PRO 6000 Blackwell Server Edition', 'RTX-PRO-6000'],
   ['NVIDIA GeForce RTX 4070 Ti SUPER', 'RTX-4070-Ti-Super'],
   ['AMD Instinct MI300X OAM', 'MI300X'],
+  ['AMD Instinct MI300X VF', 'MI300X'],
+  ['AMD Instinct MI355X', 'MI355X'],
+  ['AMD INSTINCT MI250 (MCM) OAM AC MBA', 'MI250-GCD'],
+  ['AMD Instinct MI250X / MI250', 'MI250-GCD'],
+  ['AMD INSTINCT MI200 (MCM) OAM LC MBA HPE C2', 'MI250X-GCD'],
 ])('%s is %s', (name, canonical) => {
   expect(findGpu(name).name).toBe(canonical)
 })
@@ -74,6 +79,10 @@ test('usable memory is what nvidia-smi reports, within 1 %', () => {
     ['H100', 81559],
     ['RTX-3090', 24576],
     ['V100', 16384],
+    ['K80', 11441],
+    ['P40', 22919],
+    ['L20', 46068],
+    ['H200-NVL', 143771],
   ] as const)
     expect(Math.abs(usableMemoryMiB(findGpu(name)) / mib - 1), name).toBeLessThan(0.012)
 })

@@ -269,7 +269,20 @@ export const gpuCatalogue: readonly Gpu[] = [
   geforce('RTX-5070', 'Blackwell', 48, 2512, 12, 672, 48, 250, 30.9),
   geforce('RTX-5070-Ti', 'Blackwell', 70, 2452, 16, 896, 48, 300, 43.9),
   gpu('MI210', 'CDNA2', [], 104, 1700, 64, 1638, 8, 300, { fp32: 22.6, fp16: 181, bf16: 181, int8: 181 }),
-  gpu('MI300X', 'CDNA3', ['MI300X-OAM'], 304, 2100, 192, 5300, 256, 750, cdna3Peaks),
+  // One of a board's two dies: rocm-smi and HIP count each as a GPU.
+  gpu('MI250-GCD', 'CDNA2', ['MI250 (MCM) OAM AC MBA', 'MI250X / MI250'], 104, 1700, 64, 1638, 8, 280, {
+    fp32: 22.6,
+    fp16: 181,
+    bf16: 181,
+    int8: 181,
+  }),
+  gpu('MI250X-GCD', 'CDNA2', ['MI200 (MCM) OAM LC MBA HPE C2'], 110, 1700, 64, 1638, 8, 280, {
+    fp32: 23.9,
+    fp16: 191.5,
+    bf16: 191.5,
+    int8: 191.5,
+  }),
+  gpu('MI300X', 'CDNA3', ['MI300X-OAM', 'MI300X-VF'], 304, 2100, 192, 5300, 256, 750, cdna3Peaks),
   gpu('MI325X', 'CDNA3', ['MI325X-OAM'], 304, 2100, 256, 6000, 256, 1000, cdna3Peaks),
   gpu('MI355X', 'CDNA4', [], 256, 2400, 288, 8000, 256, 1400, { fp32: 157.3, fp16: 2516, bf16: 2516, int8: 5033, fp8: 5033 }),
   gpu('Max-1550', 'Xe-HPC', ['Data-Center-GPU-Max-1550'], 128, 1600, 128, 3277, 408, 600, {
@@ -282,7 +295,7 @@ export const gpuCatalogue: readonly Gpu[] = [
 ]
 
 /** GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on an L4. */
-const inlineEcc: ReadonlySet<string> = new Set(['P4', 'T4', 'A2', 'A10', 'A10G', 'A16', 'A40', 'L4', 'L40', 'L40S'])
+const inlineEcc: ReadonlySet<string> = new Set(['K80', 'P4', 'P40', 'T4', 'A2', 'A10', 'A10G', 'A16', 'A40', 'L4', 'L20', 'L40', 'L40S'])
 
 /** MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as total, within 1 %. */
 export const usableMemoryMiB = (device: Gpu): number => Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))

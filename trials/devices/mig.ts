@@ -110,16 +110,23 @@ export const migProfilesOf = (gpu: Gpu): readonly MigProfile[] => profiles[gpu.n
  * @throws DeviceModelError when the GPU has no MIG or no such profile, listing those it has.
  */
 export function findMigProfile(gpu: Gpu, name: string): MigProfile {
+  const found = knownMigProfile(gpu, name)
+  if (found) return found
   const known = migProfilesOf(gpu)
   if (known.length === 0)
     throw new DeviceModelError(`${gpu.name} has no MIG profiles`, `GPUs with MIG: ${Object.keys(profiles).join(', ')}`)
+  throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
+}
+
+/** A MIG profile by its name; undefined where none of that name is known of the GPU. */
+export function knownMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
+  const known = migProfilesOf(gpu)
   const plain = name.toLowerCase().replace(extras, '')
   const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
   const found = known.find((p) => p.name === instance)
   if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
   const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
-  if (found && Number(parts) <= slices) return computeInstance(found, name.toLowerCase(), Number(parts) / slices)
-  throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
+  return found && Number(parts) <= slices ? computeInstance(found, name.toLowerCase(), Number(parts) / slices) : undefined
 }
 
 /** Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx', '1g.5gb-me'. */

@@ -6,7 +6,7 @@ import { protocolFor } from '../../profiler/protocols/index.ts'
 import { inspectMachine, type MachineFacts } from '../machine/machine-facts.ts'
 import type { GpuFacts } from '../machine/nvidia-smi.ts'
 import { resourcesOf } from '../resources.ts'
-import { engineFor } from './builtin.ts'
+import { engineFor, missingGpuDriver } from './builtin.ts'
 import { createLocalLauncher } from './local/local-launcher.ts'
 import type { BuiltinTemplate } from './template.ts'
 
@@ -95,5 +95,16 @@ describe('which engine auto comes to', () => {
     const cpuOnly = { ...withGpu('absent'), packages: [{ ...onnx, gpuProblem: 'its CUDA provider is not installed' }] }
     expect(() => engineFor({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(/onnxruntime-node cannot use it: its CUDA provider/)
     expect(engineFor({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe('onnx')
+  })
+  test('a driver older than the package’s CUDA is what is missing', () => {
+    const onnx = { name: 'onnxruntime-node', gives: 'ONNX models', state: 'ok' as const, version: '1.30.0' }
+    const withDriver = (driver: string) => missingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
+    expect(withDriver('470.223.02')).toEqual({
+      what: 'the CUDA of onnxruntime-node needs driver 525 or later, and 470.223.02 is here',
+      install: 'update the NVIDIA driver',
+    })
+    expect(withDriver('525.60.13')).toBeUndefined()
+    const tfjs = { ...onnx, name: '@tensorflow/tfjs-node-gpu' }
+    expect(missingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] })).toBeUndefined()
   })
 })

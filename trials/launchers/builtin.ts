@@ -40,21 +40,36 @@ export const engineFor = (
 /** Engines that compute, each through a package of its own where it uses a GPU. */
 export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
 
-const gpuPackages = {
-  tfjs: { name: '@tensorflow/tfjs-node-gpu', install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)' },
-  onnx: { name: 'onnxruntime-node', install: 'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)' },
+/** `leastDriver`: NVIDIA's that its CUDA release runs with ("CUDA Compatibility", table of minor version compatibility). */
+const gpuPackages: Readonly<Record<ComputingEngine, { readonly name: string; readonly install: string; readonly leastDriver?: number }>> = {
+  tfjs: {
+    name: '@tensorflow/tfjs-node-gpu',
+    install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)',
+    leastDriver: 450,
+  },
+  onnx: {
+    name: 'onnxruntime-node',
+    install: 'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)',
+    leastDriver: 525,
+  },
+  // llama.cpp has Vulkan beside CUDA.
   gguf: { name: bindingName, install: `${bindingInstall} (CUDA, Vulkan or Metal)` },
-} as const satisfies Record<ComputingEngine, object>
+}
 
 /** What keeps an engine of the built-in predictor from the GPUs of this machine, and what to install; undefined: nothing. */
 export const missingGpuDriver = (
   engine: ComputingEngine,
   { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
 ): { readonly what: string; readonly install: string } | undefined => {
-  const { name, install } = gpuPackages[engine]
-  // llama.cpp reaches AMD's by Vulkan.
+  const { name, install, leastDriver = 0 } = gpuPackages[engine]
   if (engine !== 'gguf' && gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
     return { what: `${name} uses NVIDIA GPUs alone`, install: 'a server built for ROCm is a command of yours' }
+  const old = gpus.find((gpu) => gpu.vendor === 'nvidia' && Number.parseInt(gpu.driver, 10) < leastDriver)
+  if (old !== undefined)
+    return {
+      what: `the CUDA of ${name} needs driver ${leastDriver} or later, and ${old.driver} is here`,
+      install: 'update the NVIDIA driver',
+    }
   const driver = packages.find((one) => one.name === name)
   if (driver?.state === 'ok')
     return driver.gpuProblem === undefined ? undefined : { what: `${name} cannot use it: ${driver.gpuProblem}`, install }

@@ -43,6 +43,7 @@ describe('a share of a GPU exists', () => {
     ['where nothing enforces it', [gpu()], false, false],
     ['of AMD under MPS', [amd], true, false],
     ['of one of which a second process could not have the rest', [gpu(), exclusive], false, true],
+    ['of one in the exclusive mode of drivers before it', [gpu({ computeMode: 'Exclusive_Thread' })], false, true],
     ['where there is no GPU', [], true, true],
     ['where there are slices alone', [gpu({ migEnabled: true })], true, true],
   ])('not %s', (_, gpus, mps, serverBounds) => {
@@ -74,6 +75,13 @@ describe('what is said of a GPU', () => {
     expect(others).toEqual([])
     expect(said).toContain('nvidia-smi mig -i 1 -cgi 1g.5gb -C')
     expect(gpuWarnings(gpu({ name: 'Unheard of 9000', migEnabled: true }), false)[0]).toContain('-cgi PROFILE -C')
+  })
+
+  test('is that its memory failed', () => {
+    expect(gpuWarnings(gpu({ eccErrors: 0 }), false)).toEqual([])
+    expect(gpuWarnings(gpu({ eccErrors: 2 }), false)).toEqual([
+      'NVIDIA A100-SXM4-40GB (GPU 1): 2 uncorrected memory errors since its driver was loaded: processes on it may end, and answers be wrong (nvidia-smi -i 1 -q -d ECC,ROW_REMAPPER)',
+    ])
   })
 
   test('is who has it beside us, and whether one process alone may', () => {

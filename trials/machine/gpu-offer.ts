@@ -4,6 +4,9 @@ import { DeviceModelError } from '../devices/device-model-error.ts'
 import { migProfilesOf } from '../devices/mig.ts'
 import type { GpuFacts } from './nvidia-smi.ts'
 
+/** 'Exclusive_Process', and the 'Exclusive_Thread' of drivers before it. */
+const isExclusive = ({ computeMode }: GpuFacts): boolean => computeMode.startsWith('Exclusive')
+
 /** Whether a process may hold it whole. */
 export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean => !migEnabled && computeMode !== 'Prohibited'
 
@@ -29,7 +32,7 @@ export const shareBound = (gpus: readonly GpuFacts[], mps: boolean, serverBounds
   if (wholes.length === 0) return undefined
   if (mps && wholes.every(({ vendor }) => vendor === 'nvidia')) return 'mps'
   // In exclusive mode no second process could have the rest.
-  return serverBounds && wholes.every(({ computeMode }) => computeMode === 'Default') ? 'server' : undefined
+  return serverBounds && !wholes.some(isExclusive) ? 'server' : undefined
 }
 
 /** Of a GPU's memory at the start; more than a display and a driver take. */
@@ -47,7 +50,7 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
   return [
     ...(gpu.migEnabled && gpu.migDevices.length === 0
       ? [
-          `${which} is in MIG mode without a slice: nothing can run on it (nvidia-smi mig -i ${gpu.index} -cgi ${smallestProfile(gpu)} -C makes one, nvidia-smi -i ${gpu.index} -mig 0 gives it back whole)`,
+          `${which} is in MIG mode without a slice: nothing can run on it (nvidia-smi mig -i ${gpu.index} -cgi ${smallestProfile(gpu)} -C makes one, nvidia-smi mig -i ${gpu.index} -cci of GPU instances that are there, nvidia-smi -i ${gpu.index} -mig 0 gives it back whole)`,
         ]
       : []),
     ...(held > 0
@@ -55,7 +58,12 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
           `${which}: ${held} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are others' at the start: what is measured on it is measured beside them (${smiOf(gpu)} shows who)`,
         ]
       : []),
-    ...(gpu.computeMode === 'Exclusive_Process' && !mps
+    ...(gpu.eccErrors !== undefined && gpu.eccErrors > 0
+      ? [
+          `${which}: ${gpu.eccErrors} uncorrected memory error${gpu.eccErrors === 1 ? '' : 's'} since its driver was loaded: processes on it may end, and answers be wrong (nvidia-smi -i ${gpu.index} -q -d ECC,ROW_REMAPPER)`,
+        ]
+      : []),
+    ...(isExclusive(gpu) && !mps
       ? [
           `${which} is in exclusive mode: one process at a time, a server of several fails (nvidia-smi -i ${gpu.index} -c DEFAULT lets more in)`,
         ]

@@ -11,6 +11,7 @@ import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
 import { type GpuFacts, listNvidiaGpus } from './nvidia-smi.ts'
 import { programIn } from './programs.ts'
 import { listAmdGpus } from './rocm-smi.ts'
+import { visibleGpus } from './visible-gpus.ts'
 
 export interface MachineFacts {
   readonly platform: NodeJS.Platform
@@ -25,7 +26,7 @@ export interface MachineFacts {
   /** Path of taskset(1), which holds a predictor to its cores; undefined: not installed. */
   readonly taskset?: string
   readonly gpus: readonly GpuFacts[]
-  /** Why a GPU that is there cannot be seen: the words of nvidia-smi or rocm-smi that failed, or that neither is there for a card on the bus. */
+  /** Why a GPU that is there is not among them: the words of nvidia-smi or rocm-smi, that neither tells of a card on the bus, or the variable that hides it. */
   readonly gpuProblem?: string
   /** A CUDA MPS control daemon runs: processes may share a GPU with limits. */
   readonly mps: boolean
@@ -98,16 +99,17 @@ const availableMemoryMiB = (): number => Math.round((process.availableMemory?.()
 
 const gpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
   const asked = await Promise.allSettled([listNvidiaGpus(), listAmdGpus()])
-  const gpus = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
-  const failed = asked.flatMap((answer) => (answer.status === 'rejected' ? [(answer.reason as Error).message] : []))
-  const problem = failed.join('; ') || (gpus.length === 0 ? cardsWithoutTool() : undefined)
+  const found = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.gpus : []))
+  const { gpus, problem: hidden } = visibleGpus(found, process.env)
+  const told = asked.flatMap((answer) => (answer.status === 'rejected' ? (answer.reason as Error).message : (answer.value.problem ?? [])))
+  const problem = [...told, ...(hidden === undefined ? [] : [hidden])].join('; ') || (found.length === 0 ? cardsWithoutTool() : undefined)
   return problem === undefined ? { gpus } : { gpus, gpuProblem: problem }
 }
 
 /** PCI classes: 0x03 displays (0x0302 3D, 0x0380 other), 0x12 processing accelerators. AMD's 0x0300 are graphics beside a CPU, mostly. */
 const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly missing: string }>> = {
-  '0x10de': { classes: /^0x(03|12)/, missing: 'an NVIDIA card is there, and nvidia-smi is not: install the NVIDIA driver' },
-  '0x1002': { classes: /^0x(0380|12)/, missing: 'an AMD card is there, and rocm-smi is not: install ROCm' },
+  '0x10de': { classes: /^0x(03|12)/, missing: 'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver' },
+  '0x1002': { classes: /^0x(0380|12)/, missing: 'an AMD card is there, and no rocm-smi tells of it: install ROCm' },
 }
 
 /**

@@ -22,7 +22,7 @@ const h200List = 'GPU 0: NVIDIA H200 (UUID: GPU-0a1b2c3d-1111-2222-3333-44445555
 
 describe('GPUs', () => {
   test('a T4 under a driver that knows neither MIG on it nor compute capability', () => {
-    expect(parseGpus(t4, t4List)).toEqual([
+    expect(parseGpus(t4, t4List).gpus).toEqual([
       {
         vendor: 'nvidia',
         index: 0,
@@ -39,7 +39,7 @@ describe('GPUs', () => {
     ])
   })
   test('an A100 in slices beside one that is whole', () => {
-    const [sliced, whole] = parseGpus(a100, a100List)
+    const [sliced, whole] = parseGpus(a100, a100List).gpus
     expect(sliced).toMatchObject({ migEnabled: true, computeCapability: '8.0' })
     expect(sliced!.migDevices.map(({ profile, memoryMiB }) => [profile, memoryMiB])).toEqual([
       ['3g.40gb', 40960],
@@ -50,15 +50,36 @@ describe('GPUs', () => {
     expect(whole).toMatchObject({ migEnabled: false, migDevices: [], computeMode: 'Exclusive_Process' })
   })
   test('an H200', () => {
-    expect(parseGpus(h200, h200List)).toMatchObject([
+    expect(parseGpus(h200, h200List).gpus).toMatchObject([
       { name: 'NVIDIA H200', memoryMiB: 143771, migEnabled: false, computeCapability: '9.0' },
     ])
   })
   test('one whose memory is the machine’s tells none', () => {
-    const [gpu] = parseGpus('0, GPU-1, NVIDIA GB10, [N/A], [Not Supported], 580.95.05, Default, [N/A], 12.1\n', '')
+    const [gpu] = parseGpus('0, GPU-1, NVIDIA GB10, [N/A], [Not Supported], 580.95.05, Default, [N/A], 12.1\n', '').gpus
     expect(gpu).toMatchObject({ name: 'NVIDIA GB10', memoryMiB: undefined, usedMemoryMiB: 0, migEnabled: false })
   })
-  test('none', () => expect(parseGpus('No devices were found\n', 'No devices found.\n')).toEqual([]))
+  test('a Jetson, whose UUID has no prefix and which tells next to nothing (JetPack 6)', () => {
+    const uuid = '54d0709b-558d-5a59-9c65-0c5fc14a21a4'
+    const row = `0, ${uuid}, Orin (nvgpu), [N/A], [N/A], 540.4.0, [N/A], [N/A], 8.7, [N/A]\n`
+    const { gpus, problem } = parseGpus(row, `GPU 0: Orin (nvgpu) (UUID: ${uuid})\n`)
+    expect(gpus).toMatchObject([{ uuid, name: 'Orin (nvgpu)', computeMode: 'Default', usedMemoryMiB: 0, eccErrors: undefined }])
+    expect(problem).toBeUndefined()
+    expect(parseGpus(row.replace(uuid, '[N/A]'), '').gpus).toMatchObject([{ uuid: '0' }])
+  })
+  test('uncorrected memory errors, of one that counts them', () => {
+    const row = h200.replace('9.0\n', '9.0, 3\n')
+    expect(parseGpus(row, h200List).gpus).toMatchObject([{ eccErrors: 3 }])
+  })
+  test('one that no longer answers is none, and said to be there', () => {
+    const row = '1, GPU-9, NVIDIA L4, [GPU is lost], [GPU is lost], 550.127.08, [GPU is lost], [N/A], 8.9\n'
+    expect(parseGpus(h200 + row, h200List)).toMatchObject({ gpus: [{ name: 'NVIDIA H200' }], problem: 'GPU 1 (NVIDIA L4): [GPU is lost]' })
+  })
+  test('what nvidia-smi says beside its rows is no row', () => {
+    const words =
+      'This may be because not all required external power cables are\nattached, or the attached cables are not seated properly.\n'
+    expect(parseGpus(words + h200, h200List).gpus).toHaveLength(1)
+  })
+  test('none', () => expect(parseGpus('No devices were found\n', 'No devices found.\n')).toEqual({ gpus: [] }))
 })
 
 test('memory of a group of processes, and nothing when others’ alone are listed', () => {
@@ -75,7 +96,7 @@ describe('asking', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
   /** A program in nvidia-smi's place that answers as a script says. */
-  test('no nvidia-smi: no GPUs', async () => expect(await listNvidiaGpus(join(folder, 'absent'))).toEqual([]))
+  test('no nvidia-smi: no GPUs', async () => expect(await listNvidiaGpus(join(folder, 'absent'))).toEqual({ gpus: [] }))
 
   test('an older driver is asked again without what it does not know', async () => {
     const program = standIn(
@@ -87,7 +108,25 @@ describe('asking', () => {
         *) printf '${t4.trim()}\\n';;
       esac`,
     )
-    expect(await listNvidiaGpus(program)).toMatchObject([{ name: 'Tesla T4', memoryMiB: 15360 }])
+    expect((await listNvidiaGpus(program)).gpus).toMatchObject([{ name: 'Tesla T4', memoryMiB: 15360 }])
+  })
+
+  // As gpustat#125 and others tell of it: `-L` goes on, a query of all GPUs may not.
+  const lost = 'Unable to determine the device handle for gpu 0000:0B:00.0: Unknown Error'
+  test.each([
+    ['whose query fails for all', `case "$*" in *' -i 0') printf '${h200.trim()}\\n';; *) echo '${lost}'; exit 255;; esac`],
+    ['whose query tells of the others and fails', `echo '${lost}'; printf '${h200.trim()}\\n'; exit 15`],
+    ['whose query tells of the others', `echo '${lost}'; printf '${h200.trim()}\\n'`],
+  ])('a GPU that fell off the bus beside one that is there, of a driver %s', async (_, query) => {
+    const program = standIn(folder, 'lost', `case "$1" in -L) printf '${h200List.trim()}\\n'; echo '${lost}'; exit 15;; *) ${query};; esac`)
+    expect(await listNvidiaGpus(program)).toMatchObject({
+      gpus: [{ name: 'NVIDIA H200' }],
+      problem: 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error',
+    })
+  })
+
+  test('one that fell off the bus alone is a failure in the driver’s words', async () => {
+    await expect(listNvidiaGpus(standIn(folder, 'alone', `echo '${lost}'; exit 255`))).rejects.toThrow(`nvidia-smi failed: ${lost}`)
   })
 
   test('a driver that fails is a failure in its own words, not a machine without GPUs', async () => {

@@ -21,7 +21,7 @@ test('an MI300X, by either release, with warnings before the document', () => {
       {
         vendor: 'amd',
         index: 0,
-        uuid: 'AMD-0x5d9b',
+        uuid: 'AMD-0',
         name: 'AMD Instinct MI300X',
         memoryMiB: 196592,
         usedMemoryMiB: 284,
@@ -35,10 +35,29 @@ test('an MI300X, by either release, with warnings before the document', () => {
 })
 
 test('no rocm-smi: no GPUs; one that fails says why', async () => {
-  expect(await listAmdGpus(join(folder, 'absent'))).toEqual([])
+  expect(await listAmdGpus(join(folder, 'absent'))).toEqual({ gpus: [] })
   await expect(
     listAmdGpus(standIn(folder, 'broken', 'echo "Driver not initialized (amdgpu not found in modules)" >&2; exit 2')),
   ).rejects.toThrow('rocm-smi failed: Driver not initialized')
+})
+
+test('two dies of one package are two GPUs, though they tell one unique ID', () => {
+  const die = (more = '') =>
+    `{"Unique ID": "0x719d230578348e8c", "VRAM Total Memory (B)": "68702699520", "Card series": "AMD INSTINCT MI250 (MCM) OAM AC MBA", "Card model": "0x0b0c"${more}}`
+  const found = parseAmdGpus(`{"card0": ${die()}, "card1": ${die()}}`)
+  expect(found.map(({ index, uuid, memoryMiB }) => [index, uuid, memoryMiB])).toEqual([
+    [0, 'AMD-0', 65520],
+    [1, 'AMD-1', 65520],
+  ])
+})
+
+test('names: the board within those of the chip, and what stands there where a release knows none', () => {
+  const named = (figures: string) => parseAmdGpus(`{"card0": {${figures}}}`)[0]!.name
+  expect(named('"Card series": "Navi 31 [Radeon Pro W7900]"')).toBe('Radeon Pro W7900')
+  expect(named('"Card series": "Arcturus GL-XL [AMD Instinct MI100]"')).toBe('AMD Instinct MI100')
+  expect(named('"Card Series": "N/A", "Device Name": "Phoenix3", "Card Model": "0x1900"')).toBe('Phoenix3')
+  expect(named('"Card series": "0x738c", "Card model": "0x0c34"')).toBe('0x0c34')
+  expect(named('"GPU use (%)": "3"')).toBe('AMD GPU')
 })
 
 test('use of a card', async () => {
@@ -51,6 +70,7 @@ test('power under the names of either release; what a card does not tell is not 
   const telling = (figures: string) => standIn(folder, 'power', `echo '{"card0": {${figures}}}'`)
   expect((await amdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts).toBe(141)
   expect((await amdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts).toBe(88)
+  expect(await amdUse(0, telling('"Average Graphics Package Power (W)": "N/A (Secondary die)"'))).toEqual({})
   const silent = telling('"GPU use (%)": "N/A", "VRAM Total Used Memory (B)": "N/A", "Current Socket Graphics Package Power (W)": "N/A"')
   expect(await amdUse(0, silent)).toEqual({})
 })

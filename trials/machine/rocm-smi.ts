@@ -1,21 +1,21 @@
 /** What rocm-smi says of the AMD GPUs of this machine. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import type { GpuFacts } from './nvidia-smi.ts'
+import type { GpuFacts, GpuListing } from './nvidia-smi.ts'
 
 const run = promisify(execFile)
 
 /**
- * Asks rocm-smi for every GPU. [] when it is not installed.
+ * Asks rocm-smi for every GPU; none when it is not installed.
  * @throws Error with rocm-smi's own words when it is installed and fails
  */
-export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuFacts[]> => {
+export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuListing> => {
   try {
-    return parseAmdGpus(
-      await ask(program, ['--showproductname', '--showuniqueid', '--showmeminfo', 'vram', '--showdriverversion', '--json']),
-    )
+    return {
+      gpus: parseAmdGpus(await ask(program, ['--showproductname', '--showmeminfo', 'vram', '--showdriverversion', '--json'])),
+    }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { gpus: [] }
     throw error
   }
 }
@@ -36,20 +36,21 @@ export const amdUse = async (
   }
 }
 
-/** 'N/A' where the card does not tell. */
+/** 'N/A' where the card does not tell; 'N/A (Secondary die)' of a package's power, which the first die tells for both. */
 const numberIn = (text: string | undefined): number | undefined => {
   const value = Number.parseFloat(text ?? '')
   return Number.isFinite(value) ? value : undefined
 }
 
-/** @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
+/** @param text `rocm-smi --showproductname --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
 export const parseAmdGpus = (text: string): GpuFacts[] => {
   const driver = /"Driver version"\s*:\s*"([^"]+)"/i.exec(text)?.[1] ?? 'unknown'
   return readCards(text).map(({ index, of }) => ({
     vendor: 'amd',
     index,
-    uuid: `AMD-${of('unique id') ?? index}`,
-    name: of('card series') ?? of('device name') ?? of('card model') ?? 'AMD GPU',
+    // Two dies of one package tell the same 'Unique ID'.
+    uuid: `AMD-${index}`,
+    name: nameOf(of),
     memoryMiB: mib(of('vram total memory (b)')),
     usedMemoryMiB: mib(of('vram total used memory (b)')) ?? 0,
     driver,
@@ -57,6 +58,14 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
     migEnabled: false,
     migDevices: [],
   }))
+}
+
+/** The board's name; by old releases that of the chip, with the board's behind: 'Navi 31 [Radeon Pro W7900]'. Some tell a number, or nothing. */
+function nameOf(of: Card['of']): string {
+  const told = [of('card series'), of('device name'), of('card model')].find(
+    (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
+  )
+  return /\[(.+)\]$/.exec(told ?? '')?.[1] ?? told ?? of('card model') ?? 'AMD GPU'
 }
 
 const mib = (bytes: string | undefined): number | undefined => {

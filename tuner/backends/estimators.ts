@@ -33,7 +33,13 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
       variant?.name ?? '',
       architecture.kind === 'decoder'
         ? createLlmEstimator({ architecture, slo, requests, ...llmModelOf(experiment) })
-        : createEstimator({ architecture, slo, ownGpus: own.gpus, anchored: anchoredServer(experiment, architecture) }),
+        : createEstimator({
+            architecture,
+            slo,
+            defaults: computedIn(experiment, architecture),
+            ownGpus: own.gpus,
+            anchored: anchoredServer(experiment, architecture),
+          }),
     )
   }
   return (given) => ({
@@ -58,6 +64,16 @@ export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): L
 /** The server of language models whose schedule and host are modelled. */
 export const engineOf = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
   (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
+
+/**
+ * What the built-in server's real engines compute in where the space does not say: fp32 (`trials/predictor/settings.ts`), a file of halves in them; what is quantised
+ * ONNX Runtime's CUDA provider mostly widens first.
+ */
+const computedIn = ({ predictor, backend, devicesUsed }: Experiment, architecture: Architecture): Configuration => {
+  if (predictor.kind !== 'builtin' || backend !== 'local' || devicesUsed !== 'gpu') return {}
+  const written = architecture.kind === 'graph' ? architecture.precision : undefined
+  return { precision: written === 'fp16' || written === 'bf16' ? written : 'fp32' }
+}
 
 /** What is known of the server beside the device: undefined for the built-in one, whose tables are behind the device model. */
 export function anchoredServer({ calibrated, predictor, own }: Experiment, architecture: Architecture): AnchoredOn | undefined {

@@ -13,6 +13,7 @@ import { torchserveImage } from '../../reports/specs/torchserve-config.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
+import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import {
@@ -136,7 +137,8 @@ export function containerOf(
       // Of a language model that was emulated, what deploys is the server that was named, else vLLM, whose scheduler it follows, under the same values.
       const gguf = predictor.engine === 'gguf'
       if (streams && !gguf) return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
-      const engine = gguf || predictor.engine === 'onnx' ? predictor.engine : 'tfjs'
+      const onnx = predictor.engine === 'onnx' || isOnnxFile(predictor.architectureFile)
+      const engine = gguf ? 'gguf' : onnx ? 'onnx' : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image
       return {

@@ -4,7 +4,7 @@ import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
-import { findMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
+import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
@@ -128,23 +128,13 @@ function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: r
   if (parameter?.kind !== 'categorical') return
   const models = gpus.map((gpu) => findGpu(gpu, own))
   const known = models.flatMap(migProfilesOf).map(({ name }) => name)
-  const exists = (profile: string) => models.some((gpu) => isDeviceFact(() => findMigProfile(gpu, profile)))
+  const exists = (profile: string) => models.some((gpu) => knownMigProfile(gpu, profile) !== undefined)
   for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
       known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
     )
-}
-
-function isDeviceFact(find: () => unknown): boolean {
-  try {
-    find()
-    return true
-  } catch (error) {
-    if (error instanceof DeviceModelError) return false
-    throw error
-  }
 }
 
 /** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */

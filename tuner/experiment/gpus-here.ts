@@ -1,7 +1,8 @@
 /** The GPUs of this machine as an experiment may hold them, and the parameters that choose among them. */
 import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
+import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
@@ -14,16 +15,23 @@ export interface GpuOffer {
   readonly wholes: number
   /** MIG profiles of which slices are made, each once. */
   readonly slices: readonly string[]
+  /** Those that the catalogue does not know of it, where there is something else to hold. */
+  readonly unknownSlices: readonly string[]
 }
 
 export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly Gpu[]): GpuOffer[] {
   const called = (name: string) => catalogueName(name, ownGpus)
   const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
-  return names.map((name) => ({
-    name,
-    wholes: gpus.filter((gpu) => called(gpu) === name).length,
-    slices: [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))],
-  }))
+  return names.map((name) => {
+    const wholes = gpus.filter((gpu) => called(gpu) === name).length
+    const made = [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))]
+    const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
+    const known = made.filter((profile) => model === undefined || knownMigProfile(model, profile))
+    // Without anything else they stand in the space, and are refused there.
+    return wholes + known.length === 0
+      ? { name, wholes, slices: made, unknownSlices: [] }
+      : { name, wholes, slices: known, unknownSlices: made.filter((profile) => !known.includes(profile)) }
+  })
 }
 
 export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean => [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
@@ -58,6 +66,16 @@ export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], p
     )
 }
 
+/** Each trial is given its GPU: a predictor that chooses one itself would take another, at this one's price. */
+export function checkVisibility(report: Report, env: Readonly<Record<string, string>> = {}): void {
+  for (const name of visibilityVariables.filter((variable) => Object.hasOwn(env, variable)))
+    report(
+      ['predictor', 'env', name],
+      `${name}: a trial is given its GPU, and this would name another`,
+      `to leave tune some of the GPUs, set it around tune itself: ${name}=${env[name]} tune ...; --devices cpu leaves it none`,
+    )
+}
+
 /** What allows a share of such GPUs, for a hint. @param names as the driver or the catalogue calls them */
 export function shareHint(names: readonly string[]): string {
   const told = '${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
@@ -66,13 +84,25 @@ export function shareHint(names: readonly string[]): string {
     : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
 }
 
-/** What a reader must know of how GPUs are divided here. */
+/**
+ * What a reader must know of which GPUs are used here, and how they are divided.
+ * @param about whether the space has shares, and whether the user says which GPUs to take
+ */
 export function divisionNotices(
   offers: readonly GpuOffer[],
   bound: ShareBound | undefined,
-  shared: boolean,
+  { shared, asked }: { readonly shared: boolean; readonly asked: boolean },
   ownGpus: readonly Gpu[],
 ): string[] {
+  const known = offers.filter(({ name }) => isKnownGpu(name, ownGpus))
+  const unknown = known.length === 0 || asked ? [] : unknownNotices(offers, ownGpus)
+  const leftOut = known.flatMap(({ name, unknownSlices }) =>
+    unknownSlices.length > 0 ? [`MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`] : [],
+  )
+  return [...unknown, ...leftOut, ...shareNotices(known, bound, shared, ownGpus)]
+}
+
+function shareNotices(offers: readonly GpuOffer[], bound: ShareBound | undefined, shared: boolean, ownGpus: readonly Gpu[]): string[] {
   const wholes = offers.filter(({ wholes }) => wholes > 0)
   if (wholes.length === 0) return []
   if (bound === undefined) {
@@ -106,7 +136,7 @@ export function reportUnknown(report: Report, driverNames: readonly string[], me
 }
 
 /** That a GPU is left out for want of a description, beside others that are known. */
-export const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
+const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
   offers
     .filter(({ name }) => !isKnownGpu(name, ownGpus))
     .map(({ name }) => `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`)

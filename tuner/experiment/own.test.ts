@@ -1,9 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { deployedFor } from '../../reports/figures.ts'
 import { vgg19 } from '../../trials/devices/testing/graphs.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import { estimatorsOf } from '../backends/estimators.ts'
+import { containerOf } from '../delivery/serving-from.ts'
 import { experimentFromDocument } from './load-experiment.ts'
+import { measuredOf } from './measured-of.ts'
 import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
@@ -103,6 +106,34 @@ describe('a model of the user’s own by its ONNX file', () => {
     expect(estimatorsOf(onnx())).toBeDefined()
     const named = loadFile('model: { path: vgg19.onnx, architecture: vgg16 }\nslo: 100ms\nbackend: simulated\n')
     expect([named.predictor, named.own.architectures]).toMatchObject([{ model: 'vgg16', architectureFile: undefined }, []])
+  })
+
+  test('on a GPU of this machine it is foretold in the precision that it is run in, not in the halves that are emulated', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    const here = { machine: { cpuCores: 8, gpus: ['NVIDIA A10'], drivesGpus: () => true } }
+    const rate = (experiment: ReturnType<typeof load>, more: object = {}) => {
+      const { estimator, configuration } = estimatorsOf(experiment)!({ gpu: 'A10', cpuCores: 8, batchSize: 8, ...more })
+      return (estimator.estimate(configuration) as { capacityRps: number }).capacityRps
+    }
+    for (const model of ['bert', './vgg19.onnx']) {
+      const real = load({ model, slo: '200ms' }, here)
+      const emulated = load({ model, slo: '200ms', devices: 'emulated' }, here)
+      expect([real.devicesUsed, rate(real)]).toEqual(['gpu', rate(real, { precision: 'fp32' })])
+      expect(rate(emulated)).toBe(rate(emulated, { precision: 'fp16' }))
+      expect(rate(emulated)).toBeGreaterThan(1.2 * rate(real))
+    }
+  })
+
+  test('simulated or emulated it deploys in the engine that runs such files', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    for (const where of [{ backend: 'simulated' }, { devices: 'emulated' }]) {
+      const experiment = onnx(where)
+      expect(containerOf(experiment, { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({ ENGINE: 'onnx' })
+      expect(deployedFor(measuredOf(experiment, 'simulated', { gpu: 'T4' }))).toEqual({ server: 'builtin', engine: 'onnx' })
+    }
+    expect(containerOf(load({ model: 'bert', slo: '50ms', backend: 'simulated' }), { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({
+      ENGINE: 'tfjs',
+    })
   })
 
   test('a size that the file fixes is not tuned, and a file that is no graph is told', () => {

@@ -14,8 +14,7 @@ import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
 import { serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type { PredictorTemplate } from '../../trials/launchers/template.ts'
-import { isStarted } from '../../trials/launchers/template.ts'
+import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
@@ -24,7 +23,7 @@ import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } fr
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint, unknownNotices } from './gpus-here.ts'
+import { checkVisibility, divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
@@ -229,6 +228,7 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
   const { entries, report, around, own } = context
   if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(serving.predictor)) return []
   const offers = gpusHere(around.machine, own.gpus)
+  if (offers.length > 0) checkVisibility(report, serving.predictor.env)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
   const shared = share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
   const bound = boundHere(context, serving.predictor)
@@ -239,9 +239,7 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
       sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint(offers.map(({ name }) => name))
     report([at, 'gpuMemoryPercent'], 'gpuMemoryPercent: nothing here enforces a share of a GPU', hint)
   }
-  const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
-  const unknown = known.length === 0 || asksForGpu(entries) ? [] : unknownNotices(offers, own.gpus)
-  return [...unknown, ...divisionNotices(known, bound, shared, own.gpus)]
+  return divisionNotices(offers, bound, { shared, asked: asksForGpu(entries) }, own.gpus)
 }
 
 /** Whether the space can be had with what serves. @returns what a reader must know of it */

@@ -10,12 +10,19 @@ interface NvidiaCard {
   readonly mode?: 'Default' | 'Exclusive_Process' | 'Prohibited'
   /** Profiles of its slices: MIG is on. */
   readonly slices?: readonly string[]
+  readonly driver?: string
+  /** Uncorrected errors of its memory. */
+  readonly ecc?: number
+  /** The GPU of a system on a chip: its UUID has no prefix, and most of its figures are '[N/A]'. */
+  readonly onChip?: boolean
 }
 
 interface GpuMachine {
   readonly nvidia?: readonly NvidiaCard[]
   /** nvidia-smi fails with these words. */
   readonly nvidiaFails?: string
+  /** What nvidia-smi says of a GPU that fell off the bus: among the others' lines, and in place of all of them where it is asked of all. */
+  readonly nvidiaLost?: string
   readonly amd?: readonly { readonly series: string; readonly memoryMiB: number }[]
   /** A control daemon of MPS runs. */
   readonly mps?: boolean
@@ -24,7 +31,9 @@ interface GpuMachine {
 const t4 = { name: 'Tesla T4', memoryMiB: 15360 }
 const h100 = { name: 'NVIDIA H100 80GB HBM3', memoryMiB: 81559 }
 const a100 = { name: 'NVIDIA A100-SXM4-40GB', memoryMiB: 40960 }
+const a100of80 = { name: 'NVIDIA A100-SXM4-80GB', memoryMiB: 81920 }
 const a10 = { name: 'NVIDIA A10', memoryMiB: 23028 }
+const h200nvl = { name: 'NVIDIA H200 NVL', memoryMiB: 143771 }
 
 export const gpuMachines = {
   a10: { nvidia: [a10] },
@@ -48,6 +57,35 @@ export const gpuMachines = {
   a10BesideAmd: { nvidia: [a10], amd: [{ series: 'AMD Instinct MI300X OAM', memoryMiB: 196592 }] },
   sharedMemory: { nvidia: [{ name: 'NVIDIA GB10' }] },
   a100BesideMig: { nvidia: [a100, { ...a100, slices: ['1g.5gb'] }, t4] },
+  h200nvlHalfSetUp: { nvidia: [h200nvl, { ...h200nvl, slices: [] }] },
+  gh200: { nvidia: [{ name: 'NVIDIA GH200 480GB', memoryMiB: 97871 }] },
+  b200: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359 }] },
+  b200Mig: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359, slices: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] }] },
+  // As some drivers call a whole one.
+  gb200Mig: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['7g.189gb'] }] },
+  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.93gb', '3g.95gb', '1g.23gb'] }] },
+  rtx6000Ada: { nvidia: [{ name: 'NVIDIA RTX 6000 Ada Generation', memoryMiB: 49140 }] },
+  l20: { nvidia: [{ name: 'NVIDIA L20', memoryMiB: 46068 }] },
+  a16: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA A16', memoryMiB: 15356 })) },
+  t4BesideA100: { nvidia: [t4, a100] },
+  quadro: { nvidia: [{ name: 'Quadro RTX 4000', memoryMiB: 8192 }] },
+  jetson: { nvidia: [{ name: 'Orin (nvgpu)', driver: '540.4.0', onChip: true }] },
+  oldDriver: { nvidia: [{ ...t4, driver: '470.223.02' }] },
+  eccErrors: { nvidia: [{ ...a10, ecc: 3 }] },
+  lostGpu: { nvidia: [a10], nvidiaLost: 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error' },
+  mixedMig: {
+    nvidia: [
+      { ...a100of80, slices: ['7g.80gb'] },
+      { ...a100of80, slices: ['3g.40gb', '3g.40gb'] },
+      { ...a100of80, slices: ['2g.20gb', '2g.20gb', '1c.2g.20gb', '1g.10gb+me'] },
+      { ...a100of80, slices: [] },
+      ...Array.from({ length: 4 }, () => a100of80),
+    ],
+  },
+  // One package of two dies.
+  mi250: { amd: Array.from({ length: 2 }, () => ({ series: 'AMD INSTINCT MI250 (MCM) OAM AC MBA', memoryMiB: 65520 })) },
+  mi355x: { amd: [{ series: 'AMD Instinct MI355X', memoryMiB: 294896 }] },
+  w7900: { amd: [{ series: 'Navi 31 [Radeon Pro W7900]', memoryMiB: 49136 }] },
 } as const satisfies Readonly<Record<string, GpuMachine>>
 
 const uuidOf = (index: number) => `GPU-00000000-0000-0000-0000-${String(index).padStart(12, '0')}`
@@ -60,7 +98,7 @@ export const gpuUuid = uuidOf
  * @returns the environment in which a command sees the machine
  */
 export function plantGpus(folder: string, machine: GpuMachine): Record<string, string> {
-  const { nvidia, nvidiaFails, amd, mps } = machine as GpuMachine
+  const { nvidia, nvidiaFails, nvidiaLost, amd, mps } = machine as GpuMachine
   const programs = join(folder, 'smi')
   const pipes = join(folder, 'mps')
   mkdirSync(programs, { recursive: true })
@@ -71,39 +109,32 @@ export function plantGpus(folder: string, machine: GpuMachine): Record<string, s
     chmodSync(join(programs, name), 0o755)
   }
   if (nvidiaFails !== undefined) program('nvidia-smi', `cat <<'END'\n${nvidiaFails}\nEND\nexit 9`)
-  else if (nvidia !== undefined) program('nvidia-smi', nvidiaScript(nvidia))
+  else if (nvidia !== undefined) program('nvidia-smi', nvidiaScript(nvidia, nvidiaLost))
   if (amd !== undefined) program('rocm-smi', `cat <<'END'\n${amdDocument(amd)}\nEND`)
   return { PATH: `${programs}:${process.env.PATH}`, CUDA_MPS_PIPE_DIRECTORY: pipes }
 }
 
-function nvidiaScript(cards: readonly NvidiaCard[]): string {
-  const table = cards.map(({ name, memoryMiB, usedMiB = 3, mode = 'Default', slices }, i) =>
-    [
-      i,
-      uuidOf(i),
-      name,
-      memoryMiB ?? '[N/A]',
-      memoryMiB === undefined ? '[N/A]' : usedMiB,
-      '570.86.15',
-      mode,
-      slices ? 'Enabled' : 'Disabled',
-      '8.0',
-    ].join(', '),
-  )
-  const list = cards.flatMap(({ name, slices = [] }, i) => [
-    `GPU ${i}: ${name} (UUID: ${uuidOf(i)})`,
-    ...slices.map((profile, j) => `  MIG ${profile.padEnd(12)} Device  ${j}: (UUID: ${sliceUuid(i, j)})`),
+function nvidiaScript(cards: readonly NvidiaCard[], lost?: string): string {
+  const uuid = ({ onChip }: NvidiaCard, i: number) => (onChip ? uuidOf(i).replace('GPU-', '') : uuidOf(i))
+  const table = cards.map((card, i) => {
+    const { name, memoryMiB, usedMiB = 3, slices, driver = '570.86.15', ecc = 0, onChip = false } = card
+    const mode = onChip ? '[N/A]' : (card.mode ?? 'Default')
+    const mig = onChip ? '[N/A]' : slices ? 'Enabled' : 'Disabled'
+    const [total, used] = memoryMiB === undefined ? ['[N/A]', '[N/A]'] : [memoryMiB, usedMiB]
+    return [i, uuid(card, i), name, total, used, driver, mode, mig, '8.0', onChip ? '[N/A]' : ecc].join(', ')
+  })
+  const list = cards.flatMap((card, i) => [
+    `GPU ${i}: ${card.name} (UUID: ${uuid(card, i)})`,
+    ...(card.slices ?? []).map((profile, j) => `  MIG ${profile.padEnd(12)} Device  ${j}: (UUID: ${sliceUuid(i, j)})`),
   ])
+  const told = (lines: readonly string[]) => `cat <<'END'\n${lines.join('\n')}\nEND`
+  const whole = lost === undefined ? told(table) : `case "$*" in *' -i '*) ${told(table)}\n;; *) echo '${lost}'; exit 255;; esac`
   return `case "$1" in
--L) cat <<'END'
-${list.join('\n')}
-END
+-L) ${told([...list, ...(lost === undefined ? [] : [lost])])}
 ;;
 --query-compute-apps*) ;;
 --query-gpu=utilization*) echo 50;;
-*) cat <<'END'
-${table.join('\n')}
-END
+*) ${whole}
 ;;
 esac`
 }
@@ -114,7 +145,8 @@ const amdDocument = (cards: readonly { readonly series: string; readonly memoryM
       cards.map(({ series, memoryMiB }, i) => [
         `card${i}`,
         {
-          'Unique ID': `0x${i}a1b2c3d`,
+          // Dies of one package tell the same.
+          'Unique ID': '0x719d230578348e8c',
           'VRAM Total Memory (B)': String(memoryMiB * 2 ** 20),
           'VRAM Total Used Memory (B)': '297361408',
           'Card Series': series,

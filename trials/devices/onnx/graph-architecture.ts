@@ -1,9 +1,11 @@
 /** Models of a user's own, known by the graph of their ONNX file. */
 
 import { basename } from 'node:path'
-import type { OnnxGraph } from './graph.ts'
+import { type Precision, precisions } from '../catalogue.ts'
+import type { GraphTensor, OnnxGraph } from './graph.ts'
 import { countGraph, type GraphCount, multiplyAdds } from './graph-count.ts'
-import { fixedSize, type Takes, takesOfGraph } from './graph-inputs.ts'
+import { fixedSize, openAxes, type Takes, takesOfGraph } from './graph-inputs.ts'
+import { sizeOf, tensorOf } from './known-tensor.ts'
 
 /** Plain data: it crosses process boundaries. */
 export interface GraphArchitecture {
@@ -17,6 +19,8 @@ export interface GraphArchitecture {
   readonly maxSequenceLength: number
   /** Weights, count. */
   readonly parameters: number
+  /** What most of them are written in. */
+  readonly precision?: Precision
   readonly graph: OnnxGraph
 }
 
@@ -33,6 +37,13 @@ export const isOnnxFile = (path: string | undefined): path is string => path !==
 export function graphArchitecture(graph: OnnxGraph, name: string): GraphArchitecture {
   const takes = takesOfGraph(graph)
   const fixed = fixedSize(graph, takes)
+  const weights = weightsOf(graph)
+  const elements = (of: (tensor: GraphTensor) => boolean) => weights.reduce((sum, one) => sum + (of(one) ? sizeOf(one.shape) : 0), 0)
+  const weighed = precisions.map((one) => [one, elements((tensor) => tensor.precision === one)] as const)
+  const [precision] = weighed.reduce<readonly [Precision | undefined, number]>(
+    (most, one) => (one[1] > most[1] ? one : most),
+    [undefined, 0],
+  )
   return {
     kind: 'graph',
     name,
@@ -40,13 +51,17 @@ export function graphArchitecture(graph: OnnxGraph, name: string): GraphArchitec
     ...(fixed !== undefined && { fixedSize: fixed }),
     imageSize: takes === 'image' ? (fixed ?? usualImageSize) : usualImageSize,
     maxSequenceLength: fixed ?? positionsOf(graph) ?? usualLongest,
-    parameters: Object.values(graph.weights).reduce(
-      (sum, { shape, floating }) => sum + (floating ? shape.reduce((a, b) => a * b, 1) : 0),
-      0,
-    ),
+    parameters: elements((tensor) => tensor.floating),
+    ...(precision !== undefined && { precision }),
     graph,
   }
 }
+
+/** Some exporters write weights as operators that make a constant. */
+const weightsOf = ({ weights, nodes }: OnnxGraph): GraphTensor[] => [
+  ...Object.values(weights),
+  ...nodes.flatMap((node) => (node.op === 'Constant' ? (tensorOf(node, 'value') ?? []) : [])),
+]
 
 /** Rows of the table of positions, by its usual names. */
 const positionsOf = ({ weights }: OnnxGraph): number | undefined =>
@@ -69,12 +84,14 @@ export function graphCountOf(
 
 /** 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an image of 224 pixels; not counted: ...'. */
 export function countText(architecture: GraphArchitecture): string {
-  const { takes, fixedSize, imageSize, parameters, name } = architecture
+  const { takes, fixedSize, imageSize, parameters, precision, name } = architecture
   const count = graphCountOf(architecture, {})
-  const of = { text: `a text of ${fixedSize ?? usualSequenceLength} tokens`, image: `an image of ${imageSize} pixels`, tensor: 'an item' }[
-    takes
-  ]
+  const open = openAxes(architecture.graph)
+  const item =
+    open.length === 0 ? 'an item' : `an item of which ${open.join(' and ')} ${open.length > 1 ? 'are' : 'is'} ${usualSequenceLength}`
+  const of = { text: `a text of ${fixedSize ?? usualSequenceLength} tokens`, image: `an image of ${imageSize} pixels`, tensor: item }[takes]
   const missing = Object.entries(count.notCounted).map(([op, times]) => (times > 1 ? `${times} x ${op}` : op))
   const rest = missing.length === 0 ? '' : `; not counted, so that it is slower than modelled: ${missing.join(', ')}`
-  return `${name} is counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${rest}`
+  const written = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
+  return `${name} is counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
 }

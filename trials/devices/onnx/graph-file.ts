@@ -1,6 +1,7 @@
 /** Reads ONNX files (onnx.proto, IR version 3 and later). */
 import protobuf from 'protobufjs'
 import { hintOf, readBytes } from '../../../profiler/bounded-reader.ts'
+import type { Precision } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
 import type { GraphAttribute, GraphDimension, GraphTensor, OnnxGraph } from './graph.ts'
 import { type GraphArchitecture, graphArchitecture, graphName } from './graph-architecture.ts'
@@ -140,13 +141,21 @@ const notOnnx = (place: string, why: string) =>
 const floatingTypes: ReadonlySet<number> = new Set([1, 2, 3, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23])
 const isFloating = (type: number | undefined): boolean => type !== undefined && floatingTypes.has(type)
 
+const precisionOf: Readonly<Record<number, Precision>> = { 1: 'fp32', 2: 'int8', 3: 'int8', 10: 'fp16', 16: 'bf16', 17: 'fp8', 19: 'fp8' }
+
 /** Shapes, scales and indices are this long at most. */
 const fewValues = 64
 
 function tensorOf(tensor: Tensor): GraphTensor {
   const count = tensor.dims.reduce((a, b) => a * b, 1)
   const values = count <= fewValues ? valuesOf(tensor) : undefined
-  return { shape: tensor.dims, floating: isFloating(tensor.data_type), ...(values?.length === count && { values }) }
+  const precision = precisionOf[tensor.data_type]
+  return {
+    shape: tensor.dims,
+    floating: isFloating(tensor.data_type),
+    ...(precision !== undefined && { precision }),
+    ...(values?.length === count && { values }),
+  }
 }
 
 function valuesOf(tensor: Tensor): readonly number[] | undefined {

@@ -24,10 +24,16 @@ export function takesOfGraph({ inputs }: Pick<OnnxGraph, 'inputs'>): Takes {
   return inputs.some(isPicture) ? 'image' : 'tensor'
 }
 
+const recurrentLayers: ReadonlySet<string> = new Set(['LSTM', 'GRU', 'RNN'])
+/** Where the items of the batch stand: second, after the steps, in what a recurrent layer of the usual layout reads as it comes. */
+const batchAxisOf = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput): number =>
+  nodes.some(({ op, inputs, attributes }) => recurrentLayers.has(op) && inputs[0] === name && attributes.layout !== 1) ? 1 : 0
+
 /** Items that the file fixes as its batch; undefined: any. */
-export function fixedBatch({ inputs }: Pick<OnnxGraph, 'inputs'>): number | undefined {
-  const first = inputs.find(({ shape }) => shape.length > 0)?.shape[0]
-  return typeof first === 'number' ? first : undefined
+export function fixedBatch(graph: Pick<OnnxGraph, 'inputs' | 'nodes'>): number | undefined {
+  const first = graph.inputs.find(({ shape }) => shape.length > 0)
+  const size = first?.shape[batchAxisOf(graph, first)]
+  return typeof size === 'number' ? size : undefined
 }
 
 /** Tokens of a text, or the side of a picture, where the file fixes it. */
@@ -49,7 +55,8 @@ export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<
   for (const input of graph.inputs) {
     const bound = input.shape.map((size, axis) => {
       if (typeof size === 'number') return size
-      const number = names.get(size) ?? sizeAt(input, axis, sizes)
+      const items = axis === batchAxisOf(graph, input) || /^batch/i.test(size)
+      const number = names.get(size) ?? (items ? 1 : sizeAt(input, axis, sizes))
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -58,8 +65,17 @@ export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<
   return { shapes, names }
 }
 
+/** What is open beside the batch, by its names in the file: such axes are taken to be as long as a text. */
+export const openAxes = (graph: OnnxGraph): string[] => {
+  const open = graph.inputs.flatMap((input) =>
+    input.shape.flatMap((size, axis) =>
+      typeof size === 'number' || axis === batchAxisOf(graph, input) || /^batch/i.test(size) ? [] : [size.replace(/^\?/, 'axis ')],
+    ),
+  )
+  return [...new Set(open)]
+}
+
 function sizeAt(input: GraphInput, axis: number, { sequenceLength, imageSize }: GraphSizes): number {
-  if (axis === 0) return 1
   if (isPicture(input)) return spatialAxes(input.shape).includes(axis) ? imageSize : 3
   return sequenceLength
 }

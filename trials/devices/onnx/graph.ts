@@ -1,4 +1,5 @@
 /** A model's graph: operators, shapes, and of the weights their sizes alone. */
+import type { Precision } from '../catalogue.ts'
 
 /** A constant; its values where they are few, as those that shapes are made of. */
 export interface GraphTensor {
@@ -6,6 +7,8 @@ export interface GraphTensor {
   readonly values?: readonly number[]
   /** A number of a model's own, and no index or shape. */
   readonly floating: boolean
+  /** Its type, where that is one of those that GPUs compute in. */
+  readonly precision?: Precision
 }
 
 export type GraphAttribute = number | string | readonly number[] | readonly string[] | GraphTensor

@@ -1,7 +1,7 @@
 /** A graph's operators as the kernels that a compiled engine makes of them: what is elementwise joins the product before it. */
 import type { Product } from '../call-work.ts'
 import type { GraphNode } from './graph.ts'
-import { type Known, type KnownTensor, numberOf, sizeOf, textOf } from './known-tensor.ts'
+import { type Known, type KnownTensor, numberOf, sizeOf, stepsAndItems, textOf, turnedAsAsked } from './known-tensor.ts'
 
 /** What an operator does that takes a kernel of its own. */
 export interface NodeWork {
@@ -14,7 +14,14 @@ export interface NodeWork {
 
 /** Weights of a convolution by operator, among its inputs. */
 const convolutionWeights: Readonly<Record<string, number>> = { Conv: 1, 'com.microsoft:FusedConv': 1, ConvInteger: 1, QLinearConv: 3 }
-const matrixSecond: Readonly<Record<string, number>> = { MatMul: 1, MatMulInteger: 1, 'com.microsoft:FusedMatMul': 1, QLinearMatMul: 3 }
+const matrixSecond: Readonly<Record<string, number>> = {
+  MatMul: 1,
+  MatMulInteger: 1,
+  'com.microsoft:FusedMatMul': 1,
+  'com.microsoft:DynamicQuantizeMatMul': 1,
+  'com.microsoft:MatMulIntegerToFloat': 1,
+  QLinearMatMul: 3,
+}
 
 /** Operators that this counts; unknown shapes of their inputs leave work that is not counted. */
 export const isCounted = (op: string): boolean =>
@@ -24,6 +31,8 @@ export const isCounted = (op: string): boolean =>
     'ConvTranspose',
     'Gemm',
     'com.microsoft:FusedGemm',
+    'com.microsoft:QGemm',
+    'com.microsoft:MatMulNBits',
     'Einsum',
     'LSTM',
     'GRU',
@@ -39,13 +48,17 @@ export function workOfNode(node: GraphNode, inputs: readonly Known[], output: Kn
   const convolved = convolutionWeights[op]
   if (convolved !== undefined) return inputs[convolved] && convolution(node, inputs[0], inputs[convolved], output)
   const second = matrixSecond[op]
-  if (second !== undefined) return inputs[0] && inputs[second] && matrices(inputs[0], inputs[second], output)
+  if (second !== undefined) return inputs[0] && inputs[second] && matrices(turnedAsAsked(node, 'transA', inputs[0]), inputs[second], output)
   if (op === 'ConvTranspose') return inputs[1] && transposed(inputs[0], inputs[1])
-  if (op.endsWith('Gemm')) return inputs[0] && inputs[1] && gemm(node, inputs[0], output)
+  if (op.endsWith('Gemm')) return inputs[0] && gemm(node, inputs[0], output)
+  if (op === 'com.microsoft:MatMulNBits') {
+    const columns = numberOf(node, 'N', 1)
+    return plainProduct(sizeOf(output.shape) / columns, columns, numberOf(node, 'K', 1))
+  }
   if (op === 'Einsum') return einsum(node, inputs)
   if (op === 'com.microsoft:Attention') return inputs[0] && inputs[1] && packedAttention(inputs[0], inputs[1])
   if (op.endsWith('Attention')) return inputs[0] && inputs[1] && attention(node, inputs[0], inputs[1])
-  return inputs[0] && inputs[1] && inputs[2] && recurrent(inputs[0], inputs[1], inputs[2])
+  return inputs[0] && inputs[1] && inputs[2] && recurrent(node, inputs[0], inputs[1], inputs[2])
 }
 
 const plainProduct = (rows: number, columns: number, depth: number, more: Partial<Product> = {}): NodeWork => ({
@@ -115,8 +128,8 @@ function attention(node: GraphNode, queries: KnownTensor, keys: KnownTensor): No
 }
 
 /** Inputs of all steps at once, then a small product for each step. */
-function recurrent(x: KnownTensor, w: KnownTensor, r: KnownTensor): NodeWork {
-  const [steps = 1, batch = 1] = x.shape
+function recurrent(node: GraphNode, x: KnownTensor, w: KnownTensor, r: KnownTensor): NodeWork {
+  const [steps, batch] = stepsAndItems(node, x)
   const [directions = 1, columns = 1] = w.shape
   return {
     products: [
@@ -133,7 +146,7 @@ type Role = 'elementwise' | 'view' | 'joined' | 'reduction' | 'lookup' | 'kernel
 const listed = (role: Role, list: string): [string, Role][] => list.split(' ').map((op) => [op, role])
 const roles: ReadonlyMap<string, Role> = new Map([
   ...listed('view', 'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike'),
-  ...listed('joined', 'Concat'),
+  ...listed('joined', 'Concat com.microsoft:QLinearConcat'),
   ...listed('reduction', 'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp'),
   ...listed('lookup', 'Gather GatherElements GatherND'),
   ...listed(
@@ -141,7 +154,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
     'MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool Resize Upsample GridSample LayerNormalization SimplifiedLayerNormalization ' +
       'InstanceNormalization GroupNormalization RMSNormalization LpNormalization MeanVarianceNormalization Softmax LogSoftmax LRN TopK ArgMax ArgMin CumSum ' +
       'DepthToSpace SpaceToDepth ScatterND ScatterElements Pad Tile com.microsoft:SkipLayerNormalization com.microsoft:EmbedLayerNormalization ' +
-      'com.microsoft:SkipSimplifiedLayerNormalization com.microsoft:QLinearGlobalAveragePool',
+      'com.microsoft:SkipSimplifiedLayerNormalization com.microsoft:QLinearGlobalAveragePool com.microsoft:QLinearAveragePool com.microsoft:QLinearSoftmax',
   ),
 ])
 export const roleOf = (op: string): Role => roles.get(op) ?? 'elementwise'

@@ -12,6 +12,18 @@ export interface KnownTensor {
 /** Absent: an optional input that is not given, or a tensor of which nothing is known. */
 export type Known = KnownTensor | undefined
 
+/** @returns the outputs in order; undefined where they cannot be told */
+export type Rule = (node: GraphNode, inputs: readonly Known[]) => readonly Known[] | undefined
+
+export type Made = Pick<KnownTensor, 'shape' | 'values'> | undefined
+/** One output, made of a first input whose shape is known. */
+export const one =
+  (rule: (node: GraphNode, first: KnownTensor, inputs: readonly Known[]) => Made): Rule =>
+  (node, inputs) => {
+    const made = inputs[0] && rule(node, inputs[0], inputs)
+    return made && [{ ...made, constant: inputs.every((input) => input === undefined || input.constant) }]
+  }
+
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
 
 export const numberOf = ({ attributes }: GraphNode, name: string, otherwise: number): number => {
@@ -47,4 +59,17 @@ export function broadcast(...shapes: readonly (readonly number[])[]): number[] |
     result.push(wide)
   }
   return result
+}
+
+/** A matrix as an attribute like `transA` says, its last two dimensions the other way round. */
+export function turnedAsAsked(node: GraphNode, name: string, tensor: KnownTensor): KnownTensor {
+  const { shape } = tensor
+  if (numberOf(node, name, 0) !== 1 || shape.length < 2) return tensor
+  return { ...tensor, shape: [...shape.slice(0, -2), shape.at(-1)!, shape.at(-2)!] }
+}
+
+/** What a recurrent layer reads: steps before items, or by `layout` after them. */
+export const stepsAndItems = (node: GraphNode, { shape }: KnownTensor): [number, number] => {
+  const [first = 1, second = 1] = shape
+  return numberOf(node, 'layout', 0) === 1 ? [second, first] : [first, second]
 }

@@ -1,19 +1,23 @@
 /** Shapes of what operators make, by the ONNX specification; and the values of small constants, of which exporters compute shapes within the graph. */
 import type { GraphNode } from './graph.ts'
-import { axisOf, broadcast, given, type Known, type KnownTensor, numberOf, numbersOf, sizeOf, tensorOf, textOf } from './known-tensor.ts'
-import { slid, unslid } from './sliding-windows.ts'
+import {
+  axisOf,
+  broadcast,
+  given,
+  type Known,
+  type Made,
+  numberOf,
+  numbersOf,
+  one,
+  type Rule,
+  sizeOf,
+  stepsAndItems,
+  tensorOf,
+  textOf,
+  turnedAsAsked,
+} from './known-tensor.ts'
+import { convolution, globalPool, pool, transposedConvolution } from './sliding-windows.ts'
 
-/** @returns the outputs in order; undefined where they cannot be told */
-type Rule = (node: GraphNode, inputs: readonly Known[]) => readonly Known[] | undefined
-
-type Made = Pick<KnownTensor, 'shape' | 'values'> | undefined
-/** One output, made of a first input whose shape is known. */
-const one =
-  (rule: (node: GraphNode, first: KnownTensor, inputs: readonly Known[]) => Made): Rule =>
-  (node, inputs) => {
-    const made = inputs[0] && rule(node, inputs[0], inputs)
-    return made && [{ ...made, constant: inputs.every((input) => input === undefined || input.constant) }]
-  }
 const same = one((_, { shape, values }) => ({ shape, values }))
 
 const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
@@ -76,19 +80,6 @@ const reduction = (fold?: (a: number, b: number) => number): Rule =>
     return { shape: after, values: fold && values && sizeOf(after) === 1 ? [values.reduce(fold)] : undefined }
   })
 
-const convolution = (spatialOf: typeof slid, channels: (weights: readonly number[], groups: number) => number, weightsAt = 1): Rule =>
-  one((node, { shape }, inputs) => {
-    const weights = inputs[weightsAt]?.shape
-    if (weights === undefined) return undefined
-    const [batch, , ...spatial] = shape
-    return { shape: [batch!, channels(weights, numberOf(node, 'group', 1)), ...spatialOf(node, spatial, weights.slice(2))] }
-  })
-const pool: Rule = one((node, { shape }) => {
-  const [batch, channels, ...spatial] = shape
-  return { shape: [batch!, channels!, ...slid(node, spatial, numbersOf(node, 'kernel_shape') ?? spatial)] }
-})
-const globalPool = one((_, { shape }) => ({ shape: shape.map((size, i) => (i < 2 ? size : 1)) }))
-
 /** Matrices in the last two dimensions, the others broadcast. */
 function multiplied(a: readonly number[], b: readonly number[]): number[] | undefined {
   const [left, right] = [a.length === 1 ? [1, a[0]!] : a, b.length === 1 ? [b[0]!, 1] : b]
@@ -97,17 +88,17 @@ function multiplied(a: readonly number[], b: readonly number[]): number[] | unde
   return [...around, ...(a.length === 1 ? [] : [left.at(-2)!]), ...(b.length === 1 ? [] : [right.at(-1)!])]
 }
 const product = (secondAt = 1): Rule =>
-  one((_, a, inputs) => {
-    const shape = inputs[secondAt] && multiplied(a.shape, inputs[secondAt].shape)
+  one((node, a, inputs) => {
+    const b = inputs[secondAt]
+    const shape = b && multiplied(turnedAsAsked(node, 'transA', a).shape, turnedAsAsked(node, 'transB', b).shape)
     return shape && { shape }
   })
 
-const turned = (shape: readonly number[], is: boolean) => (is ? [...shape].reverse() : shape)
-const gemm: Rule = one((node, a, [, b]) =>
-  b === undefined
-    ? undefined
-    : { shape: [turned(a.shape, numberOf(node, 'transA', 0) === 1)[0]!, turned(b.shape, numberOf(node, 'transB', 0) === 1)[1]!] },
-)
+const gemm = (secondAt = 1): Rule =>
+  one((node, a, inputs) => {
+    const b = inputs[secondAt]
+    return b && { shape: [turnedAsAsked(node, 'transA', a).shape[0]!, turnedAsAsked(node, 'transB', b).shape[1]!] }
+  })
 
 const reshape: Rule = one((node, { shape, values }, inputs) => {
   const asked = given(node, 'shape', inputs[1])
@@ -138,7 +129,10 @@ const gather: Rule = one((node, { shape, values }, [, indices]) => {
   return { shape: [...shape.slice(0, axis), ...indices.shape, ...shape.slice(axis + 1)], values: picked }
 })
 
-const concat: Rule = one((node, { shape }, inputs) => {
+/** Quantised, each tensor has its scale and zero point behind it, and the output's stand before them. */
+const concat: Rule = (node, inputs) =>
+  concatenated(node, node.op === 'Concat' ? inputs : inputs.filter((_, i) => i >= 2 && (i - 2) % 3 === 0))
+const concatenated: Rule = one((node, { shape }, inputs) => {
   if (inputs.includes(undefined)) return undefined
   const axis = axisOf(numberOf(node, 'axis', 0), shape.length)
   const total = inputs.reduce((sum, input) => sum + input!.shape[axis]!, 0)
@@ -189,7 +183,8 @@ const pad: Rule = one((node, { shape }, inputs) => {
 
 const resize: Rule = one((node, { shape }, inputs) => {
   const sizes = inputs[3]?.values
-  const scales = numbersOf(node, 'scales') ?? inputs[node.op === 'Upsample' ? 1 : 2]?.values
+  // Before opset 11 no region of interest stood between them.
+  const scales = numbersOf(node, 'scales') ?? inputs[node.inputs.length === 2 ? 1 : 2]?.values
   const axes = numbersOf(node, 'axes')?.map((axis) => axisOf(axis, shape.length)) ?? shape.map((_, i) => i)
   const at = (i: number) => axes.indexOf(i)
   if (sizes?.length) return { shape: shape.map((size, i) => sizes[at(i)] ?? size) }
@@ -216,11 +211,12 @@ const einsum: Rule = (node, inputs) => {
 
 const recurrent: Rule = (node, [x]) => {
   if (x === undefined) return undefined
-  const [steps, batch] = x.shape
+  const [steps, batch] = stepsAndItems(node, x)
   const directions = textOf(node, 'direction') === 'bidirectional' ? 2 : 1
   const hidden = numberOf(node, 'hidden_size', 0)
-  const state = { shape: [directions, batch!, hidden], constant: false }
-  return [{ shape: [steps!, directions, batch!, hidden], constant: false }, state, state]
+  const itemsFirst = numberOf(node, 'layout', 0) === 1
+  const state = { shape: itemsFirst ? [batch, directions, hidden] : [directions, batch, hidden], constant: false }
+  return [{ shape: itemsFirst ? [batch, steps, directions, hidden] : [steps, directions, batch, hidden], constant: false }, state, state]
 }
 
 const constant: Rule = (node) => {
@@ -232,22 +228,27 @@ const constant: Rule = (node) => {
   return list && [{ shape: [list.length], values: list, constant: true }]
 }
 
-const normalised: Rule = (node, inputs) => same(node, inputs)?.concat(node.outputs.slice(1).map(() => undefined))
+/** Beside it mean and deviation, which nobody reads, and of ONNX Runtime's fused ones last the sum that was normalised, the next residual. */
+const normalised: Rule = (node, inputs) =>
+  same(node, inputs)?.flatMap((made) => node.outputs.map((_, i) => (i === 0 || (i === 3 && node.op.includes(':Skip')) ? made : undefined)))
 
 const names = (list: string, rule: Rule): [string, Rule][] => list.split(' ').map((name) => [name, rule])
 
 /** By operator, of ONNX's own set and of ONNX Runtime's. */
 export const shapeRules: Readonly<Record<string, Rule>> = Object.fromEntries([
   ...Object.entries(arithmetic).map(([name, fold]) => [name, broadcasting(fold)] as const),
-  ...names('Sum Mean PRelu BitShift BitwiseAnd BitwiseOr com.microsoft:BiasGelu com.microsoft:QLinearAdd', broadcasting()),
+  ...names(
+    'Sum Mean PRelu BitShift BitwiseAnd BitwiseOr BitwiseXor com.microsoft:BiasGelu com.microsoft:QLinearAdd com.microsoft:QLinearMul',
+    broadcasting(),
+  ),
   ...Object.entries(unary).map(
     ([name, fold]) => [name, one((_, { shape, values }) => ({ shape, values: values?.map(fold) }))] as [string, Rule],
   ),
   ...names(
     'Relu LeakyRelu Elu Selu Celu Gelu Mish HardSigmoid HardSwish Sigmoid Softplus Softsign Swish Tanh Erf Exp Log Reciprocal Sin Cos Tan Sign Clip Dropout ' +
-      'Softmax LogSoftmax Hardmax CumSum Trilu IsNaN IsInf ThresholdedRelu Shrink Cast CastLike LRN LpNormalization MeanVarianceNormalization ' +
-      'InstanceNormalization GroupNormalization RMSNormalization DequantizeLinear QuantizeLinear ScatterND ScatterElements RotaryEmbedding ' +
-      'com.microsoft:Gelu com.microsoft:FastGelu com.microsoft:QuickGelu com.microsoft:RotaryEmbedding',
+      'Asin Acos Atan Sinh Cosh Asinh Acosh Atanh BitwiseNot Softmax LogSoftmax Hardmax CumSum Trilu IsNaN IsInf ThresholdedRelu Shrink Cast CastLike LRN LpNormalization MeanVarianceNormalization ' +
+      'InstanceNormalization GroupNormalization RMSNormalization DequantizeLinear QuantizeLinear Scatter ScatterND ScatterElements RotaryEmbedding ' +
+      'com.microsoft:QLinearSigmoid com.microsoft:QLinearLeakyRelu com.microsoft:QLinearSoftmax com.microsoft:Gelu com.microsoft:FastGelu com.microsoft:QuickGelu com.microsoft:RotaryEmbedding',
     same,
   ),
   ...names(
@@ -259,17 +260,19 @@ export const shapeRules: Readonly<Record<string, Rule>> = Object.fromEntries([
   ['ReduceProd', reduction((a, b) => a * b)],
   ['ReduceMax', reduction(Math.max)],
   ['ReduceMin', reduction(Math.min)],
-  ...names(
-    'Conv com.microsoft:FusedConv ConvInteger',
-    convolution(slid, ([out]) => out!),
-  ),
-  ['QLinearConv', convolution(slid, ([out]) => out!, 3)],
-  ['ConvTranspose', convolution(unslid, ([, out], groups) => out! * groups)],
-  ...names('MaxPool AveragePool LpPool', pool),
+  ...names('Conv com.microsoft:FusedConv ConvInteger', convolution()),
+  ['QLinearConv', convolution(3)],
+  ['ConvTranspose', transposedConvolution],
+  ...names('MaxPool AveragePool LpPool com.microsoft:QLinearAveragePool', pool),
   ...names('GlobalAveragePool GlobalMaxPool GlobalLpPool com.microsoft:QLinearGlobalAveragePool', globalPool),
-  ...names('MatMul MatMulInteger com.microsoft:FusedMatMul', product()),
+  ...names(
+    'MatMul MatMulInteger com.microsoft:FusedMatMul com.microsoft:DynamicQuantizeMatMul com.microsoft:MatMulIntegerToFloat',
+    product(),
+  ),
+  ['com.microsoft:MatMulNBits', one((node, { shape }) => ({ shape: [...shape.slice(0, -1), numberOf(node, 'N', 1)] }))],
   ['QLinearMatMul', product(3)],
-  ...names('Gemm com.microsoft:FusedGemm', gemm),
+  ...names('Gemm com.microsoft:FusedGemm', gemm()),
+  ['com.microsoft:QGemm', gemm(3)],
   ['Reshape', reshape],
   ['Flatten', one((node, { shape }) => flattened(shape, axisOf(numberOf(node, 'axis', 1), shape.length)))],
   [
@@ -293,7 +296,7 @@ export const shapeRules: Readonly<Record<string, Rule>> = Object.fromEntries([
         index && { shape: [...index.shape.slice(0, -1), ...shape.slice(index.shape.at(-1)! + numberOf(node, 'batch_dims', 0))] },
     ),
   ],
-  ['Concat', concat],
+  ...names('Concat com.microsoft:QLinearConcat', concat),
   ['Split', split],
   ['Slice', slice],
   ['Pad', pad],
@@ -348,7 +351,12 @@ export const shapeRules: Readonly<Record<string, Rule>> = Object.fromEntries([
   ['com.microsoft:Attention', one((_, { shape }, [, weights]) => weights && { shape: [...shape.slice(0, -1), weights.shape[1]! / 3] })],
   ...names(
     'com.microsoft:MultiHeadAttention Attention',
-    one((_, { shape }, [, , values]) => ({ shape: [...shape.slice(0, -1), values?.shape.at(-1) ?? shape.at(-1)!] })),
+    one((node, { shape }, [, , values]) => {
+      // Of queries × heads in one width: each group of keys and values serves several heads.
+      const groups =
+        shape.length === 3 ? numberOf(node, 'q_num_heads', 1) / numberOf(node, 'kv_num_heads', numberOf(node, 'q_num_heads', 1)) : 1
+      return { shape: [...shape.slice(0, -1), values ? values.shape.at(-1)! * groups : shape.at(-1)!] }
+    }),
   ),
   ['com.microsoft:EmbedLayerNormalization', one((_, { shape }, [, , table]) => table && { shape: [...shape, table.shape[1]!] })],
 ])

@@ -76,6 +76,8 @@ const products: Readonly<Record<string, readonly string[]>> = {
   'RTX-5000-Ada': ['NVIDIA-RTX-5000-Ada-Generation'],
   'RTX-PRO-6000': ['NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition', 'NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition'],
   MI210: ['AMD_Instinct_MI210'],
+  'MI250-GCD': ['AMD_INSTINCT_MI250_MCM_OAM_AC_MBA'],
+  'MI250X-GCD': ['AMD_INSTINCT_MI200_MCM_OAM_LC_MBA_HPE_C2'],
   MI300X: ['AMD_Instinct_MI300X_OAM'],
   MI325X: ['AMD_Instinct_MI325X_OAM'],
   MI355X: ['AMD_Instinct_MI355X_OAM'],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { findGpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import { resourcesOf } from '../../resources.ts'
@@ -148,6 +149,16 @@ describe('GPUs', () => {
     expect((await take(here, { cpuCores: 1 })).env).toEqual({ HIP_VISIBLE_DEVICES: '-1' })
     // MPS is NVIDIA's.
     await expect(take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 })).rejects.toThrow(/nothing here enforces/)
+  })
+  test('an AMD GPU by the runtime’s number where that counts a part of them', async () => {
+    const die = gpu({ vendor: 'amd', index: 5, ordinal: 1, uuid: 'AMD-5', name: 'AMD Instinct MI210' })
+    expect((await take(machine({ gpus: [die] }), { gpu: 'MI210' })).env).toEqual({ HIP_VISIBLE_DEVICES: '1' })
+  })
+  test('a Jetson’s by its index: the runtime takes no UUID without its prefix', async () => {
+    const own = [{ ...findGpu('T4'), name: 'Orin (nvgpu)' }]
+    const orin = gpu({ index: 0, uuid: '54d0709b-558d-5a59-9c65-0c5fc14a21a4', name: 'Orin (nvgpu)' })
+    const holding = await createHoldings(machine({ gpus: [orin] }), own).take(resourcesOf({ gpu: 'Orin (nvgpu)' }, {}, own), real, never)
+    expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: '0' })
   })
   test('the one that others use least', async () => {
     const two = machine({ gpus: [gpu({ usedMemoryMiB: 9000 }), gpu({ uuid: 'GPU-1', usedMemoryMiB: 3 })] })

@@ -140,7 +140,9 @@ const visible = (vendor: GpuFacts['vendor'], ids: readonly string[]): Record<str
 const hidden = ({ gpus }: MachineFacts): Record<string, string> =>
   Object.assign({}, ...gpus.map(({ vendor }) => visible(vendor, vendor === 'amd' ? ['-1'] : [])))
 
-const idOf = ({ vendor, index, uuid }: GpuFacts): string => (vendor === 'amd' ? String(index) : uuid)
+/** NVIDIA's by its UUID where the runtime takes it: a Jetson's has no 'GPU-' before it. */
+const idOf = ({ vendor, index, ordinal = index, uuid }: GpuFacts): string =>
+  vendor === 'nvidia' && uuid.startsWith('GPU-') ? uuid : String(ordinal)
 
 interface Asked {
   readonly machine: MachineFacts

@@ -232,7 +232,13 @@ export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number
 export const stageOf = ({ architecture, serving, anchor }: ModelledServer): CpuStage =>
   anchor ? anchoredStage(anchor.anchored.at) : cpuStageOf(architecture, serving.sequenceLength)
 
-/** How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. */
+/** No bar is as wide as the whole. */
+const mostDeviceError = 0.95
+
+/**
+ * How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. A batch of which the model says ± e of the
+ * truth takes up to 1 / (1 − e) as long, so that the capacity of a device that is the limit has the same error.
+ */
 function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {
   const model = queueingModel(modelled)
   const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
@@ -247,7 +253,7 @@ function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, sl
     )
     return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
   }
-  return Math.hypot(change(1 + device, 1), change(1, 1 + model.cpu.relativeError))
+  return Math.hypot(change(1 / (1 - Math.min(device, mostDeviceError)), 1), change(1, 1 + model.cpu.relativeError))
 }
 
 /** Whether the memory falls short by more than this factor. */

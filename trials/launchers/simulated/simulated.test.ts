@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import { seeded } from '../../../profiler/seeded-random.ts'
 import { architectureOf } from '../../devices/architecture.ts'
+import { deviceLatencyMs } from '../../devices/device-model.ts'
+import { completed } from '../../devices/own.ts'
 import { InfeasibleError } from '../../types.ts'
 import { stretching } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
@@ -293,5 +295,16 @@ describe('prediction', () => {
     if (!one.serves || !four.serves) throw new Error('must serve')
     expect(four.capacityRps).toBeGreaterThanOrEqual(one.capacityRps)
     expect(one.relativeError).toBeGreaterThan(0.01)
+  })
+
+  test('the capacity of a device that is the limit has the device’s own error, wide as it is', () => {
+    const card = completed('Card', { memoryGiB: 16, bandwidthGBs: 320, peakTflops: { fp32: 8.1, fp16: 65 } })
+    const device = deviceLatencyMs({ architecture: bert, gpu: card, batch: 32 })
+    const slo = { percentile: 0.99, limitMs: 100 * device.ms }
+    const estimated = createEstimator({ architecture: bert, slo, ownGpus: [card] }).estimate({ gpu: 'Card', cpuCores: 64, batchSize: 32 })
+    if (!estimated.serves) throw new Error('must serve')
+    expect(device.relativeError).toBeGreaterThan(0.4)
+    expect(estimated.relativeError / device.relativeError).toBeGreaterThan(0.98)
+    expect(estimated.relativeError / device.relativeError).toBeLessThan(1.1)
   })
 })

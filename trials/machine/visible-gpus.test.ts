@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'vitest'
+import type { GpuFacts } from './nvidia-smi.ts'
+import { visibleGpus } from './visible-gpus.ts'
+
+const gpu = (index: number, more: Partial<GpuFacts> = {}): GpuFacts => ({
+  vendor: 'nvidia',
+  index,
+  uuid: `GPU-${index}${index}abcdef-0000`,
+  name: 'Tesla T4',
+  usedMemoryMiB: 0,
+  driver: '550.54',
+  computeMode: 'Default',
+  migEnabled: false,
+  migDevices: [],
+  ...more,
+})
+const four = [0, 1, 2, 3].map((index) => gpu(index))
+const slice = (uuid: string) => ({ uuid, profile: '1g.5gb', memoryMiB: 5120 })
+const left = (gpus: readonly GpuFacts[], environment: Record<string, string>) => {
+  const { gpus: seen, problem } = visibleGpus(gpus, environment)
+  return { indices: seen.map(({ index }) => index), problem }
+}
+
+describe('CUDA_VISIBLE_DEVICES', () => {
+  test.each<[string, number[], string | undefined]>([
+    ['2', [2], "CUDA_VISIBLE_DEVICES='2' leaves 1 of 4 GPUs"],
+    ['3, 1', [3, 1], "CUDA_VISIBLE_DEVICES='3, 1' leaves 2 of 4 GPUs"],
+    ['0,1,2,3', [0, 1, 2, 3], undefined],
+    ['', [], "CUDA_VISIBLE_DEVICES='' leaves 0 of 4 GPUs"],
+    ['GPU-22abc', [2], "CUDA_VISIBLE_DEVICES='GPU-22abc' leaves 1 of 4 GPUs"],
+    ['0,2,-1,1', [0, 2], "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; there is no '-1' here, and what follows is hidden too"],
+    ['GPU-', [], "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; there is no 'GPU-' here, and what follows is hidden too"],
+    [
+      'NoDevFiles',
+      [],
+      "CUDA_VISIBLE_DEVICES='NoDevFiles' leaves 0 of 4 GPUs; there is no 'NoDevFiles' here, and what follows is hidden too",
+    ],
+  ])("'%s'", (value, indices, problem) => {
+    expect(left(four, { CUDA_VISIBLE_DEVICES: value })).toEqual({ indices, problem })
+  })
+
+  test('a beginning that two have names neither', () => {
+    const alike = [gpu(0), gpu(1, { uuid: 'GPU-00abcdef-1111' })]
+    expect(left(alike, { CUDA_VISIBLE_DEVICES: 'GPU-00ab' }).indices).toEqual([])
+    expect(left(alike, { CUDA_VISIBLE_DEVICES: 'GPU-00abcdef-1' }).indices).toEqual([1])
+  })
+
+  test('MIG slices, by either form of their UUIDs; a GPU named by its place keeps all of them', () => {
+    const cut = gpu(0, { migEnabled: true, migDevices: [slice('MIG-a1'), slice('MIG-b2'), slice('MIG-GPU-00abcdef-0000/3/0')] })
+    const slices = (value: string) =>
+      visibleGpus([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: value }).gpus.map(({ migDevices }) => migDevices.map(({ uuid }) => uuid))
+    expect(slices('MIG-b2,MIG-GPU-00abcdef-0000/3/0')).toEqual([['MIG-b2', 'MIG-GPU-00abcdef-0000/3/0']])
+    expect(slices('0')).toEqual([['MIG-a1', 'MIG-b2', 'MIG-GPU-00abcdef-0000/3/0']])
+    expect(left([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: 'MIG-b2' }).problem).toBe("CUDA_VISIBLE_DEVICES='MIG-b2' leaves 1 of 4 GPUs")
+  })
+
+  test('a place among several models is not CUDA’s, unless it is told to count so', () => {
+    const mixed = [gpu(0), gpu(1, { name: 'NVIDIA A100-SXM4-40GB' })]
+    expect(left(mixed, { CUDA_VISIBLE_DEVICES: '1' }).problem).toMatch(
+      /leaves 1 of 2 GPUs; counted as nvidia-smi does, for CUDA counts the fastest first/,
+    )
+    expect(left(mixed, { CUDA_VISIBLE_DEVICES: '1', CUDA_DEVICE_ORDER: 'PCI_BUS_ID' }).problem).toBe(
+      "CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs",
+    )
+    expect(left(mixed, { CUDA_VISIBLE_DEVICES: mixed[1]!.uuid }).problem).not.toContain('fastest')
+  })
+})
+
+test('without a word, or for a vendor that is not here: all', () => {
+  expect(visibleGpus(four, {})).toEqual({ gpus: four })
+  expect(visibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({ gpus: four })
+})
+
+test('AMD’s runtime counts what ROCR_VISIBLE_DEVICES leaves it', () => {
+  const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}` }))
+  expect(left(cards, { HIP_VISIBLE_DEVICES: '2' }).indices).toEqual([2])
+  const { gpus } = visibleGpus([gpu(0), ...cards], { ROCR_VISIBLE_DEVICES: '2,0', HIP_VISIBLE_DEVICES: '1' })
+  expect(gpus.map(({ vendor, index, ordinal }) => [vendor, index, ordinal])).toEqual([
+    ['nvidia', 0, undefined],
+    ['amd', 0, 1],
+  ])
+})
