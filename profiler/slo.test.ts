@@ -71,6 +71,15 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   expect(point.stream!.ttft.maxMs).toBe(300)
 })
 
+test('the time per token is of those from the first that was seen: thoughts that are counted and not told came before it', () => {
+  const recorder = new Recorder()
+  const stream = { firstTokenMs: 1000, lastTokenMs: 1100, tokens: 311, unseen: 300, gapsMs: new Array<number>(10).fill(10) }
+  recorder.answered(recorder.open(0), 1101, stream)
+  const load = { kind: 'closed', connections: 1, durationS: 1 } as const
+  const { stream: run } = recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 })
+  expect([run!.latenciesMs.tpot![0], run!.tokens![0]]).toEqual([10, 311])
+})
+
 test('a window keeps the SLO by its percentile and its failures, of which chance explains a few', () => {
   const of = { ...slo, limits: undefined, percentile: 0.9, limitMs: 50, maxErrorRate: 0.001 }
   expect(keeps({ requests: 1000, errors: 0, sloMs: 50 }, of)).toBe(true)

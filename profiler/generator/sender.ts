@@ -4,12 +4,14 @@ import type { HttpTarget } from './child-messages.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
 export interface StreamTimes {
-  /** To the first token. */
+  /** To the first token that was seen. */
   readonly firstTokenMs: number
   /** To the last token. */
   readonly lastTokenMs: number
   /** Output tokens, as the server counted them, or chunks where it did not. */
   readonly tokens: number
+  /** Those of them that came before the first one that was seen: thoughts that are counted and not told. Absent: none. */
+  readonly unseen?: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
   /** Gaps between tokens: those of one chunk share the time since the chunk before. */

@@ -75,11 +75,11 @@ describe('streamed completions', () => {
 })
 
 describe('streams of real servers', () => {
-  test.each(serverStreams)('$server', ({ writes, text, tokens, inputTokens, tokensEach, fault }) => {
+  test.each(serverStreams)('$server', ({ writes, text, tokens, unseen, inputTokens, tokensEach, fault }) => {
     const whole = new TokenStream()
     for (const [i, write] of writes.entries()) whole.push(Buffer.from(write), 10 * (i + 1))
     expect([whole.fault, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
-    expect(whole.times?.inputTokens).toBe(inputTokens)
+    expect([whole.times?.inputTokens, whole.times?.unseen]).toEqual([inputTokens, unseen])
     expect(whole.times?.gapsMs.length ?? 0).toBe(tokensEach.reduce((sum, n) => sum + n, 0))
     // Byte by byte, characters of several bytes among them.
     const cut = new TokenStream()
@@ -91,8 +91,15 @@ describe('streams of real servers', () => {
     const { writes } = serverStreams.find(({ server }) => server.startsWith('SGLang with a stream interval'))!
     const stream = new TokenStream()
     for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), 60 * (i + 1))
-    expect(stream.times!.gapsMs).toEqual([10, 10, 10, 10, 10, 10, 20, 20, 20])
-    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 240, tokens: 12, inputTokens: 7 })
+    expect(stream.times!.gapsMs).toEqual([12, 12, 12, 12, 12, 20, 20, 20, 60])
+    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 300, tokens: 12, inputTokens: 7 })
+  })
+
+  test('tokens without text come when their chunks do, and the last of them ends the answer', () => {
+    const { writes } = serverStreams.find(({ server }) => server.startsWith('vLLM: end tokens that are ignored'))!
+    const stream = new TokenStream()
+    for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), [5, 10, 30, 60, 70, 90, 91][i]!)
+    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 90, tokens: 5, inputTokens: 12, gapsMs: [20, 30, 10, 20] })
   })
 
   test('a count that goes up and down with every chunk fills no memory', () => {
