@@ -80,7 +80,7 @@ function fieldUnknown(text: string): string | undefined {
   return before ?? after
 }
 const eosHint =
-  'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, and answers are as long as the model makes them'
+  'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, or give request bodies of your own (--payload FILE.jsonl); answers are as long as the model makes them'
 const ownBodiesHint = (field: string): string =>
   `it takes no ${field}: give request bodies of your own, one a line (--payload FILE.jsonl), in its words; "stream_options": null leaves those out`
 

@@ -31,6 +31,15 @@ test.each(['meta-llama/Llama-3.1-8B-Instruct', 'llama3:8b'])(
   },
 )
 
+test('limits of a stream ask by the protocol that streams where none is said', () => {
+  const url = { url: 'http://127.0.0.1:8000', model: 'meta-llama/Llama-3.1-8B-Instruct' }
+  expect(load({ ...url, sloTtft: '1s' }).predictor).toMatchObject({ protocol: 'openai', model: url.model })
+  expect(load({ ...url, model: 'bert', slo: '50ms' }).predictor).toMatchObject({ protocol: 'oip-v2' })
+  expect(problemLines(() => load({ ...url, protocol: 'oip-v2', sloTtft: '1s' }))).toContain(
+    '--slo-ttft ttft is a latency of streamed answers',
+  )
+})
+
 test.each([
   ['berd', "unknown model 'berd'"],
   ['a b', "'a b' cannot be a name in a URL"],
