@@ -204,7 +204,7 @@ function checkWeights(report: Report, architecture: Architecture, { parameters }
     `its config.json says that the weights are quantised (${quantizedBy}), and nothing here does: they would be taken for 16 bits`,
     (quantizations as readonly string[]).includes(quantizedBy)
       ? `--pin quantization=${quantizedBy}`
-      : 'no such weights are modelled; the nearest are --pin quantization=awq (4.25 bits a weight) or fp8 (8 bits), and none are 16 bits',
+      : 'no such weights are modelled; near to them may be --pin quantization=awq (4.25 bits a weight) or fp8 (8 bits), and quantization=none takes them for 16 bits',
   )
 }
 
