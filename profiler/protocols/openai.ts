@@ -213,9 +213,9 @@ interface Completions {
   readonly ignoreEos?: boolean
 }
 
-const streamed = (body: Record<string, unknown>): RequestBody => ({
+const streamed = ({ stream_options: asked, ...body }: Record<string, unknown>): RequestBody => ({
   contentType: 'application/json',
-  body: Buffer.from(JSON.stringify({ stream_options: { include_usage: true }, ...body, stream: true })),
+  body: Buffer.from(JSON.stringify({ ...body, stream: true, stream_options: asked === undefined ? { include_usage: true } : asked })),
 })
 
 /** One request body a line; the model's name is filled in where it is missing, every request streams, and asks for usage unless it says otherwise. */
