@@ -30,6 +30,7 @@ export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { 
 /** GPUs, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
 const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
+  ...(gpu ? { gpu } : {}),
   ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
   ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
 })
