@@ -41,6 +41,12 @@ test('rates are open load, whatever the server does', async () => {
   expect(sweepVerdict(points, slo).summary).toMatch(/^p90 <= 250 ms holds at 5 requests per second/)
 })
 
+test('where failures are why no load keeps the SLO, they are told', () => {
+  const refused = { load: { kind: 'closed', connections: 4, durationS: 3 }, requests: 9, errors: 6, errorKinds: { 'status 429': 6 } }
+  const point = { ...refused, sloMs: Number.POSITIVE_INFINITY, achievedRps: 1 } as unknown as LoadPoint
+  expect(sweepVerdict([point], slo).summary).toMatch(/at the best, 4 at a time, .*; 6 of 9 requests failed \(status 429 × 6\)$/)
+})
+
 test('a server that answers nothing is no verdict', () => {
   const dead = { requests: 9, errors: 9, errorKinds: { reset: 9 } } as unknown as LoadPoint
   expect(sweepVerdict([dead], slo)).toMatchObject({ verdict: 'failed', summary: expect.stringContaining('reset') })

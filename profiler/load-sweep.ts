@@ -45,7 +45,7 @@ export function sweepVerdict(points: readonly LoadPoint[], slo: Slo): { verdict:
     const least = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
     return {
       verdict: 'missed',
-      summary: `no load keeps ${sloText(slo)}: at the best, ${asked(least)}, ${sloName(slo)} ${sloValue(slo, least.sloMs)}`,
+      summary: `no load keeps ${sloText(slo)}: at the best, ${asked(least)}, ${sloName(slo)} ${sloValue(slo, least.sloMs)}${least.errors > 0 ? `; ${failuresOf(least)}` : ''}`,
     }
   }
   const figure = `${sloName(slo)} ${sloValue(slo, most.sloMs)}`

@@ -1,6 +1,9 @@
 /** What requests are made of, as a user says it. */
 import type { PromptSpec } from './prompt-spec.ts'
 
+/** How many are made where no count is given. A prompt that is sent again is found in a language model server's cache, and would make it look faster than it is. */
+export const usualCount = { bodies: 64, prompts: 2048 } as const
+
 /** Where request bodies come from. */
 export type PayloadSource =
   | ItemSource
@@ -11,7 +14,7 @@ export type PayloadSource =
 export type ItemSource = (
   | {
       readonly kind: 'generated'
-      readonly count: number
+      readonly count?: number
       /** Of language models. */
       readonly prompts?: PromptSpec
       /** Prompts that are longer than a server's context are sent as they are, and it refuses them. Absent: they are cut to what it takes. */

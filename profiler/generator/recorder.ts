@@ -75,9 +75,9 @@ export class Recorder {
   }
 }
 
-/** Time per output token after the first, ms; 0 for an answer of one token. */
-const perTokenMs = ({ firstTokenMs, lastTokenMs, tokens }: StreamTimes): number =>
-  tokens < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - 1)
+/** Time per output token after those that came first, ms: the mean of its gaps; 0 for an answer of one token. */
+const perTokenMs = ({ firstTokenMs, lastTokenMs, gapsMs }: StreamTimes): number =>
+  gapsMs.length === 0 ? 0 : (lastTokenMs - firstTokenMs) / gapsMs.length
 
 /** Error class of a failed request, in the words of the load point's `errorKinds`. */
 export function errorKind(error: unknown): string {

@@ -4,7 +4,7 @@ import type { HttpTarget } from './child-messages.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
 export interface StreamTimes {
-  /** To the first token. */
+  /** To the first token that was seen. */
   readonly firstTokenMs: number
   /** To the last token. */
   readonly lastTokenMs: number
@@ -12,7 +12,7 @@ export interface StreamTimes {
   readonly tokens: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
-  /** Gaps between tokens: those of one chunk share the time since the chunk before. */
+  /** Gaps between tokens from the first that was seen on: those of one chunk share the time since the chunk before. */
   readonly gapsMs: readonly number[]
 }
 

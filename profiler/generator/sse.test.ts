@@ -91,8 +91,15 @@ describe('streams of real servers', () => {
     const { writes } = serverStreams.find(({ server }) => server.startsWith('SGLang with a stream interval'))!
     const stream = new TokenStream()
     for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), 60 * (i + 1))
-    expect(stream.times!.gapsMs).toEqual([10, 10, 10, 10, 10, 10, 20, 20, 20])
-    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 240, tokens: 12, inputTokens: 7 })
+    expect(stream.times!.gapsMs).toEqual([12, 12, 12, 12, 12, 20, 20, 20, 60])
+    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 300, tokens: 12, inputTokens: 7 })
+  })
+
+  test('tokens without text come when their chunks do, and the last of them ends the answer', () => {
+    const { writes } = serverStreams.find(({ server }) => server.startsWith('vLLM: end tokens that are ignored'))!
+    const stream = new TokenStream()
+    for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), [5, 10, 30, 60, 70, 90, 91][i]!)
+    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 90, tokens: 5, inputTokens: 12, gapsMs: [20, 30, 10, 20] })
   })
 
   test('a count that goes up and down with every chunk fills no memory', () => {

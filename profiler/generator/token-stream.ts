@@ -12,22 +12,32 @@ interface Chunk {
 const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
-/** A chunk with text. */
-interface TokenChunk {
+/**
+ * A chunk of the answer. Without text it may be a token all the same: half of a character, the beginning of what may be a stop sequence, an end token that
+ * is ignored.
+ */
+interface AnswerChunk {
   readonly atMs: number
   readonly text: string
   /** Where the server says how many tokens it carries. */
   readonly tokens: number | undefined
+  /** Why the answer ends with it. */
+  readonly finish: string | undefined
 }
 
 /** Beyond what any answer has: a server's word is not to fill the memory. A character of UTF-16 is three bytes at most, and a token one at least. */
 const mostTokens = 1_000_000
 const mostTokensPerCharacter = 3
 
+/** Finish reasons of answers that the server gave up: vLLM, SGLang, LMDeploy, TensorRT-LLM, OpenRouter, DeepSeek. */
+const givenUp: ReadonlySet<unknown> = new Set(['abort', 'error', 'cancelled', 'timeout', 'insufficient_system_resource'])
+
 function countIn(usage: unknown, name: string): number | undefined {
   const count = field(usage, name)
   return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= mostTokens ? (count as number) : undefined
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0)
 
 /** Tokens that a chunk lists: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or completions. */
 function tokensTold(choice: unknown): number | undefined {
@@ -37,15 +47,26 @@ function tokensTold(choice: unknown): number | undefined {
 }
 
 /**
- * How many tokens each chunk carries: as it says; else one, and what the server's count has beyond that shared out by the length of the texts. One
- * token more than chunks is the end of the text, which is counted and has no chunk.
+ * How many tokens each chunk carries: as it says; else one where it has text. What the server's count has beyond that are chunks without text, one each,
+ * and the rest is shared out by the length of the texts. One token more than chunks is the end of the text, which is counted and has no chunk.
  */
-function tokensOfChunks(chunks: readonly TokenChunk[], counted: number | undefined): number[] {
-  const told = chunks.map(({ tokens }) => tokens ?? 1)
+function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number[] {
+  const told = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
+  let left = counted - sum(told)
+  const silent = chunks.flatMap(({ text, tokens }, i) => (tokens === undefined && text === '' ? [i] : []))
+  const within = silent.filter((i) => chunks[i]!.finish === undefined)
+  for (const i of within.slice(0, Math.max(0, left))) told[i] = 1
+  left -= Math.min(within.length, Math.max(0, left))
+  // An answer of the length that was asked for ends without a token of its own, unless it is the one that is missing.
+  const end = silent.find((i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'))
+  if (end !== undefined && left > 0) {
+    told[end] = 1
+    left--
+  }
   const open = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
-  const length = open.reduce((sum, n) => sum + n, 0)
-  const spare = Math.min((counted ?? 0) - told.reduce((sum, n) => sum + n, 0), mostTokensPerCharacter * length)
-  if (spare <= 1 || length === 0) return told
+  const length = sum(open)
+  const spare = Math.min(left, mostTokensPerCharacter * length)
+  if (spare <= 1) return told
   let [before, given] = [0, 0]
   return told.map((tokens, i) => {
     before += open[i]!
@@ -62,12 +83,22 @@ function calledIn(delta: unknown): string {
   return functions.flatMap((each) => [field(each, 'name'), field(each, 'arguments')].filter(isText)).join('')
 }
 
+/** What the model thinks aloud: some servers say it twice, under the old name and the new one. */
+const thoughtIn = (delta: unknown): unknown => [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
+
+/** Tokens of thoughts, as OpenAI and as SGLang tell them. */
+const thoughtsCounted = (usage: unknown): number | undefined =>
+  countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ?? countIn(usage, 'reasoning_tokens')
+
 /** One streamed completion: when its tokens came, and whether it came to its end. */
 export class TokenStream {
   private readonly parser = new SseParser()
-  private readonly chunks: TokenChunk[] = []
+  private readonly chunks: AnswerChunk[] = []
   private counted: number | undefined
   private prompted: number | undefined
+  private thoughts = 0
+  /** Its thoughts are streamed, and not only counted. */
+  private thinksAloud = false
   /** Every chunk with text so far has said how many tokens there are up to it. */
   private countedEach = true
   private finished = false
@@ -75,10 +106,8 @@ export class TokenStream {
   private wrong: string | undefined
   private endless = false
 
-  /** True once any token has come. */
-  get started(): boolean {
-    return this.chunks.length > 0
-  }
+  /** True once any text has come. */
+  started = false
 
   /** @param atMs when the chunk came, ms from the send */
   push(chunk: Uint8Array, atMs: number): void {
@@ -112,30 +141,35 @@ export class TokenStream {
     const before = this.counted ?? 0
     this.counted = countIn(usage, 'completion_tokens') ?? this.counted
     this.prompted = countIn(usage, 'prompt_tokens') ?? this.prompted
+    this.thoughts = thoughtsCounted(usage) ?? this.thoughts
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-    const delta = field(choice, 'delta')
-    const texts = [
-      field(choice, 'text'),
-      field(delta, 'content'),
-      field(delta, 'reasoning_content'),
-      field(delta, 'reasoning'),
-      field(delta, 'refusal'),
-    ]
-    const said = [...texts, calledIn(delta)].find(isText)
-    if (said !== undefined) {
-      const running = countIn(usage, 'completion_tokens')
-      this.countedEach &&= running !== undefined
-      const since = this.countedEach ? Math.min(running! - before, mostTokensPerCharacter * said.length) : 0
-      this.chunks.push({ atMs, text: said, tokens: tokensTold(choice) ?? (since > 0 ? since : undefined) })
-    }
-    if (field(choice, 'finish_reason')) this.finished = true
+    if (isRecord(choice)) this.readChoice(choice, atMs, (countIn(usage, 'completion_tokens') ?? before) - before)
+  }
+
+  /** @param more tokens that the server has counted since the chunk before */
+  private readChoice(choice: Record<string, unknown>, atMs: number, more: number): void {
+    const { delta } = choice
+    const thought = thoughtIn(delta)
+    this.thinksAloud ||= thought !== undefined
+    const text = [choice.text, thought, field(delta, 'content'), field(delta, 'refusal'), calledIn(delta)].filter(isText).join('')
+    const reason = choice.finish_reason
+    const finish = isText(reason) ? reason : undefined
+    if (givenUp.has(finish)) this.wrong ??= 'aborted'
+    this.finished ||= Boolean(reason)
+    if (text !== '') this.countedEach &&= more > 0
+    const since = this.countedEach ? Math.min(more, Math.max(1, mostTokensPerCharacter * text.length)) : 0
+    const tokens = tokensTold(choice) ?? (since > 0 ? since : undefined)
+    this.started ||= text !== ''
+    // The first chunk of many servers says who speaks, before there is a token.
+    const speaker = this.chunks.length === 0 && text === '' && tokens === undefined && isText(field(delta, 'role'))
+    if (!speaker || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
   }
 
   /** The class of the error once the answer has ended; undefined for a good one. */
   get fault(): string | undefined {
     if (this.wrong !== undefined) return this.wrong
     if (!this.done && !this.finished) return this.started ? 'cut stream' : 'bad answer'
-    return this.started ? undefined : 'no token'
+    return this.started || this.times !== undefined ? undefined : 'no token'
   }
 
   /** What it said so far. */
@@ -143,21 +177,28 @@ export class TokenStream {
     return this.chunks.map(({ text }) => text).join('')
   }
 
-  /** Undefined without a token. */
+  /** Undefined without a token. The first one is the first that is seen, where any is. */
   get times(): StreamTimes | undefined {
     const { chunks, counted } = this
-    const [first] = chunks
-    if (first === undefined) return undefined
-    const each = tokensOfChunks(chunks, counted)
+    const withText = chunks.filter(({ text }) => text !== '').length
+    const hidden = this.thinksAloud ? 0 : Math.min(this.thoughts, Math.max(0, (counted ?? 0) - withText))
+    const each = tokensOfChunks(chunks, (counted ?? 0) - hidden)
+    const shown = chunks.findIndex(({ text }) => text !== '')
+    const first = shown >= 0 ? shown : each.findIndex((tokens) => tokens > 0)
+    if (first < 0) return undefined
+    const gapsMs: number[] = []
+    let lastTokenMs = chunks[first]!.atMs
+    for (let i = first + 1; i < chunks.length; i++) {
+      const [{ atMs }, tokens] = [chunks[i]!, each[i]!]
+      for (let token = 0; token < tokens; token++) gapsMs.push((atMs - lastTokenMs) / tokens)
+      if (tokens > 0) lastTokenMs = atMs
+    }
     return {
-      firstTokenMs: first.atMs,
-      lastTokenMs: chunks.at(-1)!.atMs,
-      tokens: counted ?? each.reduce((sum, n) => sum + n, 0),
+      firstTokenMs: chunks[first]!.atMs,
+      lastTokenMs,
+      tokens: counted ?? sum(each),
       ...(this.prompted !== undefined && { inputTokens: this.prompted }),
-      gapsMs: chunks.slice(1).flatMap(({ atMs }, i) => {
-        const tokens = each[i + 1]!
-        return new Array<number>(tokens).fill((atMs - chunks[i]!.atMs) / tokens)
-      }),
+      gapsMs,
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { ItemCounts, ItemSource, PayloadOrder } from '../payload-source.ts'
+import { type ItemCounts, type ItemSource, type PayloadOrder, usualCount } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 
@@ -39,12 +39,12 @@ export function poolSizes({ kind, count, items, seed, order }: ItemSource, avail
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
   if (order?.items !== undefined) {
     const sizes = [...new Set(order.items)].sort((a, b) => a - b)
-    const each = Math.max(1, Math.round((count ?? 64) / sizes.length))
+    const each = Math.max(1, Math.round((count ?? usualCount.bodies) / sizes.length))
     return sizes.flatMap((size) => Array<number>(each).fill(size))
   }
   const uniform = seeded(seed ^ sizeStream)
   const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
-  if (count !== undefined || kind !== 'texts') return Array.from({ length: count ?? Math.min(64, available) }, draw)
+  if (count !== undefined || kind !== 'texts') return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
   const sizes: number[] = []
   for (let used = 0; used < available && sizes.length < mostBodies; used += sizes.at(-1)!) sizes.push(draw())
   return sizes

@@ -21,6 +21,8 @@ let url: string
 let bodies: Record<string, unknown>[]
 let behave: Behaviour
 let models: readonly object[] | undefined
+/** What is answered to questions about the server, by path; a status where it is a number. */
+let told: Readonly<Record<string, object | number>>
 const chunk = (content: string, finish: string | null = null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -40,10 +42,13 @@ beforeEach(async () => {
   bodies = []
   behave = steady
   models = undefined
+  told = { '/health': 200 }
   server = createServer(async (request: IncomingMessage, response) => {
     let body = ''
     for await (const part of request) body += part
-    if (request.url === '/health') return response.end()
+    const known = told[request.url!]
+    if (typeof known === 'number') return response.writeHead(known).end()
+    if (known !== undefined) return response.end(JSON.stringify(known))
     if (request.url === '/v1/models' && models) return response.end(JSON.stringify({ object: 'list', data: models }))
     if (request.method === 'GET') return response.writeHead(404).end()
     bodies.push(JSON.parse(body))
@@ -67,6 +72,11 @@ describe('requests', () => {
     expect(message!.content.split(' ')).toHaveLength(30)
   })
 
+  test('where no number of prompts is given there are 2,048 different ones: a prompt sent again would be found in a cache', async () => {
+    const { bodies: made } = await protocolFor('openai').prepare(url, 'm', { kind: 'generated', seed: 1 }, signal)
+    expect(new Set(made.map(({ body }) => String(body))).size).toBe(2048)
+  })
+
   test('a completions path gets prompts; bodies of a file keep what they say', async () => {
     await protocolFor('openai', { path: '/v1/completions' }).prepare(url, 'm', generated, signal)
     expect(bodies[0]).toMatchObject({ prompt: expect.any(String) })
@@ -79,6 +89,13 @@ describe('requests', () => {
     await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
       /body 1: neither 'messages' nor 'prompt'/,
     )
+    await writeFile(path, '{"prompt":"hi","n":2}\n')
+    await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
+      /body 1: asks for 2 answers at once/,
+    )
+    await writeFile(path, '{"prompt":"hi","stream_options":null}\n')
+    await protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)
+    expect(bodies.at(-1)).toMatchObject({ stream: true, stream_options: null })
     await rm(folder, { recursive: true })
   })
 
@@ -114,6 +131,27 @@ describe('requests', () => {
       ])
     })
 
+    test.each([
+      [
+        'of the model below an adapter (vLLM)',
+        () =>
+          (models = [
+            { id: 'm', parent: 'b' },
+            { id: 'b', max_model_len: context },
+          ]),
+      ],
+      ['by /info (TGI)', () => (told = { '/info': { model_id: 'b', max_total_tokens: context } })],
+      [
+        'by /props (llama.cpp), of a place',
+        () => (told = { '/props': { default_generation_settings: { n_ctx: context }, total_slots: 4 } }),
+      ],
+    ])('may tell it %s', async (_, tell) => {
+      models = [{ id: 'm' }]
+      tell()
+      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, count: 60, prompts }, signal)
+      expect(target.remarks?.[0]).toMatch(/^the server takes 256 tokens/)
+    })
+
     test('is told the drawn lengths where they fit, and nothing is said', async () => {
       const short = { inputTokens: { kind: 'fixed', tokens: 20 }, outputTokens: { kind: 'fixed', tokens: 30 } } as const
       const target = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts: short }, signal)
@@ -139,6 +177,46 @@ describe('requests', () => {
   test('ready by /health', async () => {
     expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(true)
     expect(await protocolFor('openai').ready('http://127.0.0.1:1', 'm', signal)).toBe(false)
+  })
+
+  test('ready by its list of models where it has no /health, and not while /health says that it loads (llama.cpp, SGLang)', async () => {
+    models = [{ id: 'm' }]
+    told = {}
+    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(true)
+    told = { '/health': 503 }
+    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(false)
+  })
+
+  describe('a name that the answers have otherwise', () => {
+    const named = (model: string) => `data: ${JSON.stringify({ model, choices: [{ delta: { content: 'a' }, finish_reason: 'stop' }] })}\n\n`
+    beforeEach(() => {
+      behave = (response) => response.end(named('org/behind'))
+    })
+
+    test('is a gateway where it lists the name that was asked for, and is said', async () => {
+      models = [{ id: 'front' }]
+      const { remarks, meaning, bodies } = await protocolFor('openai').prepare(url, 'front', generated, signal)
+      expect(remarks).toEqual(["the server lists 'front', and answers as 'org/behind'"])
+      expect(meaning!(bodies[0]!, Buffer.from(named('org/behind')))).toBeUndefined()
+      expect(meaning!(bodies[0]!, Buffer.from(named('third')))).toBe("from the model 'third', not 'front'")
+    })
+
+    test('is another model where it does not, but for what TGI calls all of its own', async () => {
+      models = [{ id: 'org/behind' }]
+      await expect(protocolFor('openai').prepare(url, 'front', generated, signal)).rejects.toThrow(
+        "from the model 'org/behind', not 'front'",
+      )
+      await expect(protocolFor('openai').prepare(url, 'tgi', generated, signal)).resolves.toBeDefined()
+    })
+  })
+
+  test.each([
+    ['/v1/responses', /other events than completions/],
+    ['/v1/embeddings', /answers with no stream/],
+    ['/v2/rerank', /answers with no stream/],
+  ])('%s is no stream of completions, and nothing is sent there', async (path, words) => {
+    await expect(protocolFor('openai', { path }).prepare(url, 'm', generated, signal)).rejects.toThrow(words)
+    expect(bodies).toEqual([])
   })
 })
 

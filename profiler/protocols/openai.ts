@@ -5,7 +5,7 @@ import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
 import { promptsWithin } from './fitted-prompts.ts'
-import { answersOk, firstAnswer, getJson, postOnce } from './http.ts'
+import { answersOk, firstAnswer, getJson, postOnce, statusOf } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import type { Prompt } from './prompts.ts'
@@ -30,10 +30,12 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
     name: 'openai',
     async ready(url, _model, signal) {
       const address = parseUrl('openai', url)
-      const paths = options.healthPath === undefined ? ['/health', modelsPath] : [options.healthPath]
-      for (const each of paths)
-        if (await answersOk('openai', hrefOf(address, pathBelow(address, ownPath, each)), options, signal)) return true
-      return false
+      const at = (path: string) => hrefOf(address, pathBelow(address, ownPath, path))
+      const { healthPath = '/health' } = options
+      if (await answersOk('openai', at(healthPath), options, signal)) return true
+      // One that says that it is not ready has the path: llama.cpp and SGLang list their models while they still load.
+      if (options.healthPath !== undefined || (await statusOf(at(healthPath), options, signal)) === 503) return false
+      return answersOk('openai', at(modelsPath), options, signal)
     },
     answers: {
       tensors: false,
@@ -47,9 +49,14 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       of: async (document) => ({ document, result: isRecord(document) ? document.text : document, generated: true }),
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+      const elsewhere = otherCalls.find(({ path }) => path.test(ownPath))
+      if (elsewhere !== undefined) throw new ProtocolError('openai', `${ownPath} ${elsewhere.what}`, elsewhere.hint)
       const address = parseUrl('openai', url)
+      const at = (its: string) => hrefOf(address, pathBelow(address, ownPath, its))
       const path = pathBelow(address, ownPath, ownPath)
       const called = hrefOf(address, path)
+      // What the server calls the model whose name it was asked for.
+      let alias: string | undefined
       const place: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
         kind: 'http',
         transport: 'sse',
@@ -60,15 +67,13 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
-        meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString())?.what,
+        meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString(), alias)?.what,
       }
       const ask = (body: RequestBody) => firstAnswer('openai', place, body, options.firstAnswerMs, signal)
       const requests = async () => {
         if (payload.kind !== 'generated') return { bodies: await fromFile(payload.path, model) }
         const of = { model, chat, ignoreEos: payload.prompts?.ignoreEos }
-        const context = payload.asDrawn
-          ? undefined
-          : await contextTold(hrefOf(address, pathBelow(address, ownPath, modelsPath)), model, options, signal)
+        const context = payload.asDrawn ? undefined : await contextTold(at, model, options, signal)
         const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
           const stream = new TokenStream()
           stream.push(Buffer.from(await ask(bodyOf(prompt, of))), 0)
@@ -79,48 +84,101 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const target: Extract<Target, { kind: 'http' }> = { ...place, ...(await requests()) }
       const { bodies } = target
       const answer = await ask(bodies[0]!)
-      const fault = streamFault(bodies[0]!, answer)
+      const asked = askedOf(bodies[0]!).model
+      const other = otherModel(answer, asked)
+      if (other !== undefined && (await modelsListed(at, options, signal)).some(({ id }) => id === asked)) alias = other
+      const fault = streamFault(bodies[0]!, answer, alias)
       if (fault !== undefined) throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
-      return target
+      if (alias === undefined) return target
+      return { ...target, remarks: [...(target.remarks ?? []), `the server lists '${asked}', and answers as '${alias}'`] }
     },
   }
 }
 
-/** Tokens of prompt and answer together, where the server tells (vLLM, SGLang, the built-in one): `max_model_len` of its list of models. */
-async function contextTold(url: string, model: string, asking: ProtocolOptions, signal: AbortSignal): Promise<number | undefined> {
-  const list = await getJson('openai', url, asking, signal).catch(() => undefined)
-  signal.throwIfAborted()
-  const models = isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
-  const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
-  const told = own?.max_model_len
-  return Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined
+/** Where a path of these servers is something else than a stream of completions. */
+const otherCalls = [
+  {
+    path: /\/responses$/,
+    what: 'streams other events than completions do',
+    hint: 'ask the same model by --path /v1/chat/completions, or /v1/completions',
+  },
+  {
+    path: /\/(embeddings|rerank|score|classify|pooling|moderations)$/,
+    what: 'answers with no stream',
+    hint: `it is plain JSON: --protocol json --body '{"model": "NAME", "input": "{{text}}"}', as that call has it`,
+  },
+] as const
+
+type ModelListed = Readonly<Record<string, unknown>>
+
+/** What the server lists; nothing where it does not answer with a list. */
+async function modelsListed(at: (path: string) => string, asking: ProtocolOptions, signal: AbortSignal): Promise<ModelListed[]> {
+  const list = await toldAt(at(modelsPath), asking, signal)
+  return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
+
+/** The document at a URL; undefined for whatever else is there. */
+async function toldAt(url: string, asking: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+  const document = await getJson('openai', url, asking, signal).catch(() => undefined)
+  signal.throwIfAborted()
+  return document
+}
+
+/**
+ * Tokens of prompt and answer together, where the server tells: `max_model_len` in its list of models (vLLM, where an adapter has that of the model below
+ * it; SGLang; the built-in server), `max_total_tokens` of /info (TGI), the context of a place for sequences of /props (llama.cpp).
+ */
+async function contextTold(
+  at: (path: string) => string,
+  model: string,
+  asking: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const models = await modelsListed(at, asking, signal)
+  const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
+  const below = models.find(({ id }) => own?.parent !== undefined && id === own.parent)
+  const listed = tokensIn(own?.max_model_len) ?? tokensIn(below?.max_model_len)
+  if (listed !== undefined) return listed
+  const info = await toldAt(at('/info'), asking, signal)
+  const ofTgi = tokensIn(isRecord(info) ? info.max_total_tokens : undefined)
+  if (ofTgi !== undefined) return ofTgi
+  const props = await toldAt(at('/props'), asking, signal)
+  const settings = isRecord(props) ? props.default_generation_settings : undefined
+  return tokensIn(isRecord(settings) ? settings.n_ctx : undefined)
+}
+
+const tokensIn = (told: unknown): number | undefined => (Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined)
 
 const modelOf = (answer: string): string | undefined => /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
-/** What is wrong with a stream as the answer to a body. */
-function streamFault({ body }: RequestBody, answer: string): { readonly what: string; readonly hint?: string } | undefined {
+/** What is wrong with a stream as the answer to a body. @param alias the server's own name for the model that was asked for */
+function streamFault(body: RequestBody, answer: string, alias?: string): { readonly what: string; readonly hint?: string } | undefined {
   const stream = new TokenStream()
   stream.push(Buffer.from(answer), 0)
   if (stream.fault !== undefined) return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
-  const asked = JSON.parse(String(body)) as { readonly model: string; readonly max_tokens?: unknown; readonly n?: unknown }
-  const other = otherModel(answer, asked.model)
+  const asked = askedOf(body)
+  const other = otherModel(answer, asked.model, alias)
   if (other !== undefined) return { what: `from the model '${other}', not '${asked.model}'`, hint: `is --model ${other} meant?` }
   const { tokens } = stream.times!
-  const most = typeof asked.max_tokens === 'number' && (asked.n ?? 1) === 1 ? asked.max_tokens : Number.POSITIVE_INFINITY
+  const most = typeof asked.max_tokens === 'number' ? asked.max_tokens : Number.POSITIVE_INFINITY
   const bytes = Buffer.byteLength(stream.text)
   if (tokens > most && tokens > bytes + unseen)
     return { what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most` }
   return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
 }
 
+const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as { readonly model: string; readonly max_tokens?: unknown }
+
 /** Servers may count the tokens that begin and end a text. */
 const unseen = 2
 
-/** The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for. */
-function otherModel(answer: string, asked: string): string | undefined {
+/**
+ * The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for, gateways list it and answer with
+ * that of the server behind them, and to TGI `tgi` is whatever it serves.
+ */
+function otherModel(answer: string, asked: string, alias?: string): string | undefined {
   const said = modelOf(answer)
-  if (said === undefined) return undefined
+  if (said === undefined || said === alias || asked === 'tgi') return undefined
   const [a, b] = [said.toLowerCase(), asked.toLowerCase()]
   return a.includes(b) || b.includes(a) ? undefined : said
 }
@@ -130,6 +188,7 @@ const faults: Readonly<Record<string, string>> = {
   'cut stream': 'its stream ends without [DONE] or a finish_reason',
   'no token': 'its stream has no token',
   'error in stream': 'with an error in its stream',
+  aborted: 'it gave the answer up (its finish_reason)',
 }
 
 function bodyOf(
@@ -154,18 +213,23 @@ interface Completions {
   readonly ignoreEos?: boolean
 }
 
-const streamed = (body: Record<string, unknown>): RequestBody => ({
+const streamed = ({ stream_options: asked, ...body }: Record<string, unknown>): RequestBody => ({
   contentType: 'application/json',
-  body: Buffer.from(JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } })),
+  body: Buffer.from(JSON.stringify({ ...body, stream: true, stream_options: asked === undefined ? { include_usage: true } : asked })),
 })
 
-/** One request body a line; the model's name is filled in where it is missing, and every request streams. */
+/** One request body a line; the model's name is filled in where it is missing, every request streams, and asks for usage unless it says otherwise. */
 async function fromFile(path: string, model: string): Promise<RequestBody[]> {
   return (await jsonLines(path)).map((row, i) => {
     if (!isRecord(row) || (row.messages === undefined && row.prompt === undefined))
       throw new PayloadError(
         `${path}, body ${i + 1}: neither 'messages' nor 'prompt'`,
         'for example {"messages": [{"role": "user", "content": "..."}], "max_tokens": 128}',
+      )
+    if (Number(row.n ?? 1) > 1)
+      throw new PayloadError(
+        `${path}, body ${i + 1}: asks for ${row.n} answers at once (n), and the time to a token is that of one stream`,
+        'leave n out, and send the prompt as often as it is asked',
       )
     return streamed({ model, ...row })
   })

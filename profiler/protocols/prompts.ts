@@ -1,3 +1,4 @@
+import { usualCount } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recordedBlockTokens } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
@@ -32,7 +33,7 @@ export const defaultPrompts: PromptSpec = {
  * @param fit what prompt and answer must keep within together; absent: they are as they are drawn
  * @throws PayloadError for a tokenizer that cannot be read, or with which no text has that length
  */
-export function makePrompts(spec: PromptSpec, seed: number, count: number, fit?: ContextFit): Prompt[] {
+export function makePrompts(spec: PromptSpec, seed: number, count: number = usualCount.prompts, fit?: ContextFit): Prompt[] {
   if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))

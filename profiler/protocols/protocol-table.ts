@@ -86,7 +86,7 @@ const table = {
   openai: {
     title: 'the OpenAI protocol',
     spokenBy: 'vLLM, TGI, SGLang, TensorRT-LLM, Ollama',
-    readyWhen: '`/health` or `/v1/models` answers 200',
+    readyWhen: '`/health` answers 200; where it has none, `/v1/models`',
     goodAnswer: 'a stream that comes to its end, see [language models](llm.md)',
     transport: 'http',
     streams: true,

@@ -26,6 +26,21 @@ describe('a refused request says what to change', () => {
     expect(refused(status, text)).toMatchObject({ hint: expect.stringContaining(hint), why })
   })
 
+  test.each([
+    ['OpenAI', 400, '{"error": {"message": "Unrecognized request argument supplied: ignore_eos"}}', 'ignoreEos: false'],
+    [
+      'Mistral',
+      422,
+      '{"detail": [{"type": "extra_forbidden", "loc": ["body", "ignore_eos"], "msg": "Extra inputs are not permitted", "input": true}]}',
+      'ignoreEos: false',
+    ],
+    ['Groq', 400, `{"error": {"message": "property 'ignore_eos' is unsupported"}}`, 'ignoreEos: false'],
+    ['OpenAI o1', 400, `{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model."}}`, '--payload'],
+    ['who repeats the request', 400, `{"message": "Field required: 'input', got {'ignore_eos': True}"}`, 'does the payload fit'],
+  ])('a field that %s does not know', (_, status, text, hint) => {
+    expect(refused(status, text).hint).toContain(hint)
+  })
+
   test("FastAPI's list of what is missing, in words, with the body to write", () => {
     const detail = ['texts', 'top_k'].map((name) => ({ type: 'missing', loc: ['body', name], msg: 'Field required', input: {} }))
     expect(refused(422, JSON.stringify({ detail }))).toEqual({

@@ -42,6 +42,8 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
   if (status === 404) return `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
   if (status === 405) return `is that the path of the inference call? ${pathHint}`
   if (!asked) return undefined
+  const field = status === 400 || status === 422 ? fieldUnknown(text) : undefined
+  if (field !== undefined) return field === 'ignore_eos' ? eosHint : ownBodiesHint(field)
   switch (status) {
     case 202:
       return 'it takes jobs and answers them later, which is not measured here: give the path of a call that waits for its answer'
@@ -65,6 +67,22 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
       return status >= 500 ? 'the request arrived, and the server failed on it: its own log says why' : undefined
   }
 }
+
+/** Fields of a completion that some servers refuse for their names: OpenAI's own, Mistral's, Groq's. */
+const named = '\\b(ignore_eos|stream_options|max_tokens|temperature)\\b'
+const fieldRefused = new RegExp(
+  `\\b(?:unrecognized|unsupported|unexpected|unknown|extra)\\b[^{]{0,60}?${named}|${named}[^{]{0,60}?\\b(?:unsupported|not supported|not permitted|not allowed|unexpected)\\b`,
+  'i',
+)
+/** Which of them a refusal names; what it repeats of the request stands in braces. */
+function fieldUnknown(text: string): string | undefined {
+  const [, before, after] = fieldRefused.exec(text) ?? []
+  return before ?? after
+}
+const eosHint =
+  'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, or give request bodies of your own (--payload FILE.jsonl); answers are as long as the model makes them'
+const ownBodiesHint = (field: string): string =>
+  `it takes no ${field}: give request bodies of your own, one a line (--payload FILE.jsonl), in its words; "stream_options": null leaves those out`
 
 /** Fields that a FastAPI server misses. */
 function fieldHint(text: string): string {

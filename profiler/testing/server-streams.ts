@@ -9,7 +9,7 @@ interface ServerStream {
   readonly text: string
   readonly tokens: number
   readonly inputTokens?: number
-  /** Of each chunk after the first, in tokens. */
+  /** Of each chunk with tokens after the first that is seen, in tokens. */
   readonly tokensEach: readonly number[]
   readonly fault?: string
 }
@@ -70,6 +70,102 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [3],
   },
   {
+    server: 'vLLM: end tokens that are ignored (ignore_eos) have chunks without text, the last one among them',
+    writes: [
+      lf(json(chat({ role: 'assistant', content: '' }))),
+      lf(json(chat({ content: 'a' }))),
+      lf(json(chat({ content: '' }))),
+      lf(json(chat({ content: '' }))),
+      lf(json(chat({ content: 'b' }))),
+      lf(json(chat({ content: '' }, 'length'))),
+      lf(json({ ...chat({}), choices: [], ...usage(12, 5) })) + done,
+    ],
+    text: 'ab',
+    tokens: 5,
+    inputTokens: 12,
+    tokensEach: [1, 1, 1, 1],
+  },
+  {
+    server: 'vLLM: what may begin a stop sequence is held back, its tokens are chunks without text before the first one that has some',
+    writes: [
+      lf(json(chat({ role: 'assistant', content: '' }))),
+      lf(json(chat({ content: '' }))),
+      lf(json(chat({ content: '' }))),
+      lf(json(chat({ content: 'I ' }))),
+      lf(json(chat({ content: 'am' }, 'length'))),
+      lf(json({ ...chat({}), choices: [], ...usage(12, 4) })) + done,
+    ],
+    text: 'I am',
+    tokens: 4,
+    inputTokens: 12,
+    tokensEach: [1],
+  },
+  {
+    server: 'vLLM: an answer of end tokens alone',
+    writes: [
+      lf(json(chat({ role: 'assistant', content: '' }))),
+      lf(json(chat({ content: '' }))),
+      lf(json(chat({ content: '' }, 'length'))),
+      lf(json({ ...chat({}), choices: [], ...usage(12, 2) })) + done,
+    ],
+    text: '',
+    tokens: 2,
+    inputTokens: 12,
+    tokensEach: [1],
+  },
+  {
+    server: 'vLLM: a thought under its old name and its new one, beside the beginning of the answer',
+    writes: [
+      lf(json(chat({ reasoning: 'hm', reasoning_content: 'hm' }))),
+      lf(json(chat({ reasoning: '!', reasoning_content: '!', content: 'y' }))),
+      lf(json(chat({ content: 'es' }, 'stop'))) + done,
+    ],
+    text: 'hm!yes',
+    tokens: 3,
+    tokensEach: [1, 1],
+  },
+  {
+    server: 'thoughts that are counted and not told (completion_tokens_details)',
+    writes: [
+      lf(json(chat({ role: 'assistant', content: '' }))),
+      lf(json(chat({ content: 'y' }))),
+      lf(json(chat({ content: 'es' }))),
+      lf(json(chat({ content: '!' }, 'stop'))),
+      lf(json({ ...chat({}), choices: [], usage: { ...usage(9, 303).usage, completion_tokens_details: { reasoning_tokens: 300 } } })) +
+        done,
+    ],
+    text: 'yes!',
+    tokens: 303,
+    inputTokens: 9,
+    tokensEach: [1, 1],
+  },
+  {
+    server: 'SGLang: thoughts that are counted and told',
+    writes: [
+      lf(json(chat({ role: 'assistant', content: '' }))),
+      lf(json(chat({ reasoning_content: 'hm' }))),
+      lf(json(chat({ content: 'yes' }))),
+      lf(json(chat({}, 'length'))),
+      lf(json({ ...chat({}), choices: [], usage: { ...usage(9, 2).usage, reasoning_tokens: 1 } })) + done,
+    ],
+    text: 'hmyes',
+    tokens: 2,
+    inputTokens: 9,
+    tokensEach: [1],
+  },
+  {
+    server: 'a gateway: a usage of nothing in every chunk, and the count in the last one with text',
+    writes: [
+      lf(json(chat({ content: 'aaaa' }, null, usage(0, 0)))),
+      lf(json(chat({ content: 'bbbb' }, null, usage(0, 0)))),
+      lf(json(chat({ content: 'cccc' }, 'stop', usage(8, 3)))) + done,
+    ],
+    text: 'aaaabbbbcccc',
+    tokens: 3,
+    inputTokens: 8,
+    tokensEach: [1, 1],
+  },
+  {
     server: 'SGLang with a stream interval: several tokens a chunk, counted at the end alone',
     writes: [
       lf(json(chat({ role: 'assistant', content: '', reasoning_content: null, tool_calls: null }))),
@@ -82,7 +178,7 @@ export const serverStreams: readonly ServerStream[] = [
     text: 'aaaabbbbbbbbcccc',
     tokens: 12,
     inputTokens: 7,
-    tokensEach: [6, 3],
+    tokensEach: [5, 3, 1],
   },
   {
     server: 'Text Generation Inference: no space after the colon, comments to keep the connection, its usage beside the last token',
@@ -99,7 +195,7 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [1],
   },
   {
-    server: "llama.cpp's server: content null first, timings at the end, an end token that has no chunk",
+    server: "llama.cpp's server: content null first, timings at the end, an end token that has no text",
     writes: [
       lf(json(chat({ role: 'assistant', content: null }))),
       lf(json(chat({ content: 'x' }))) + lf(json(chat({ content: 'y' }))),
@@ -109,7 +205,7 @@ export const serverStreams: readonly ServerStream[] = [
     text: 'xy',
     tokens: 3,
     inputTokens: 4,
-    tokensEach: [1],
+    tokensEach: [1, 1],
   },
   {
     server: 'trtllm-serve: the whole usage in the chunk that finishes',
@@ -191,4 +287,13 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [],
     fault: 'error in stream',
   },
+  ...['abort', 'error'].map((reason) => ({
+    server: `vLLM, SGLang, LMDeploy: an answer that the server gave up, by its finish_reason ${reason}`,
+    writes: [lf(json(chat({ content: 'a' }))), lf(json(chat({}, reason))), lf(json({ ...chat({}), choices: [], ...usage(4, 1) })) + done],
+    text: 'a',
+    tokens: 1,
+    inputTokens: 4,
+    tokensEach: [],
+    fault: 'aborted',
+  })),
 ]

@@ -73,6 +73,13 @@ describe('what streams say at the capacity', () => {
       expect(figures(spoilt(change))!.windowRps).toBe(5)
   })
 
+  test('where the machine spoilt every window, tokens and prices are told all the same, and no latencies', () => {
+    const measurement = measured(10, [[10, 100, each]])
+    const found = figures({ ...measurement, points: measurement.points.map((point) => ({ ...point, disturbed: true })) })!
+    expect([found.outputTokensPerSecond, found.latencies]).toEqual([1000, undefined])
+    expect(found.pricePerMillionOutputTokens).toBeCloseTo(1, 9)
+  })
+
   test('without input tokens nothing is said of them; of an old store, or without a capacity, nothing at all', () => {
     const blind = figures(measured(10, [[10, 100, { outputTokens: 100 }]]))!
     expect(blind.pricePerMillionTokens).toBeUndefined()

@@ -24,7 +24,7 @@ interface WindowFigures {
   readonly goodputRps: number
 }
 
-/** Tokens and prices are what the mean request of all windows comes to at the capacity itself. What is of a window is absent where all are far above it. */
+/** Tokens and prices are what the mean request of all windows comes to at the capacity itself. What is of a window is absent where all are far above it, or spoilt. */
 export interface TokenFigures extends Partial<WindowFigures> {
   /** Means of a request. Input is absent where neither server nor prompts tell it, and with it what follows from it. */
   readonly inputTokens?: number
@@ -135,19 +135,18 @@ interface At {
   readonly pricePerHour: number
 }
 
-/** Undefined where nothing streamed, no window under load counts, or an old store does not have the tokens. */
+/** Undefined where nothing streamed under load, or an old store does not have the tokens. */
 export function tokenFiguresOf(measurement: Measurement, at: At, configuration: Configuration): TokenFigures | undefined {
   const { capacityRps, pricePerHour } = at
   if (!(capacityRps > 0)) return undefined
   const window = nearestWindow(measurement, capacityRps)
-  if (window === undefined) return undefined
   const outputTokens = meanOf(measurement, 'outputTokens')
   const inputTokens = meanOf(measurement, 'inputTokens')
   if (outputTokens === undefined) return undefined
   const perMillion = (tokensEach: number) => (pricePerHour / (capacityRps * 3600 * tokensEach)) * 1e6
   const held = heldGpus(configuration)
   return {
-    ...(window.point.offeredRps <= farAbove * capacityRps && windowFigures(window)),
+    ...(window !== undefined && window.point.offeredRps <= farAbove * capacityRps && windowFigures(window)),
     outputTokens,
     outputTokensPerSecond: capacityRps * outputTokens,
     ...(held > 0 && { outputTokensPerSecondPerGpu: (capacityRps * outputTokens) / held }),

@@ -4,7 +4,7 @@ import { hubName } from '../../trials/launchers/server-files/language-programs.t
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, vllmFlags } from './language-servers.ts'
+import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, vllmFlags, weightNotes } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer } from './platform-pod.ts'
@@ -40,6 +40,7 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
       ...server.notes,
       ...unusedNote(knobs),
       ...draftNotes(serving),
+      ...weightNotes(serving),
       ...nodeNotes(serving),
       'the runtime answers below /openai: tune verify --path /openai/v1/completions',
       ...fetchNotes(serving),
@@ -104,6 +105,7 @@ export function llmInferenceService(serving: Serving): SpecFile {
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...unusedNote(knobs),
     ...draftNotes(serving),
+    ...weightNotes(serving),
     ...nodeNotes(serving),
     ...fetchNotes(serving),
     ...overlayNotes(serving),

@@ -131,6 +131,15 @@ describe('TensorRT-LLM', () => {
   })
 })
 
+test('8-bit weights that say so themselves are refused beside --quantization fp8: the file says it', async () => {
+  const eight = (server: LanguageServer) => ({ ...servingOfLlama(server, hub), configuration: { maxNumSeqs: 64, quantization: 'fp8' } })
+  for (const server of ['vllm', 'sglang'] as const)
+    expect((await podIn('kubernetes', eight(server))).text).toContain('take it out for weights that say themselves')
+  expect((await podIn('kserve', eight('vllm'), { variant: 'llm' })).text).toContain('take it out for weights')
+  expect((await podIn('kubernetes', eight('tgi'))).text).not.toContain('take it out')
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub))).text).not.toContain('take it out')
+})
+
 describe('speculative decoding', () => {
   const drafting = (server: LanguageServer, more: Configuration) => {
     const base = servingOfLlama(server, hub)

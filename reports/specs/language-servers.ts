@@ -30,6 +30,7 @@ export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { 
 /** GPUs, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
 const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
+  ...(gpu ? { gpu } : {}),
   ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
   ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
 })
@@ -54,6 +55,15 @@ export function draftNotes({ configuration }: Pick<Serving, 'configuration'>): s
   const drafts = draftsOf(new Knobs(configuration))
   if (drafts === undefined || !needsDraftModel(drafts.method) || draftPlace(drafts.model) !== draftToFill) return []
   return [`does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`]
+}
+
+/** What a reader must know of its weights. */
+export function weightNotes({ configuration, deployed }: Pick<Serving, 'configuration' | 'deployed'>): string[] {
+  const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
+  if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
+  return [
+    '--quantization fp8 is for weights in 16 bits, which it narrows as it loads: take it out for weights that say themselves that they are narrower (compressed-tensors, ModelOpt), beside which it is refused',
+  ]
 }
 
 /** Whether it drafts with weights that it fetches from the Hub. */
@@ -115,6 +125,7 @@ export function wholeLanguageContainer(server: LanguageServer, serving: Serving)
     ...(container.notes ?? []),
     ...unusedNote(knobs),
     ...draftNotes(serving),
+    ...weightNotes(serving),
     ...nodeNotes(serving),
     ...(hub ? [cacheNote(evidence.measured)] : []),
   ]

@@ -1,7 +1,7 @@
 /** vLLM: `serve.sh` with its command line. */
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
-import { draftNotes, languageKnobs, vllmFlags } from './language-servers.ts'
+import { draftNotes, languageKnobs, vllmFlags, weightNotes } from './language-servers.ts'
 import { header, type SpecFile, weightsHint } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
@@ -25,6 +25,9 @@ function vllmSpec(serving: Serving): SpecFile[] {
   const flags = [['served-model-name', serving.model] as const, ...loadFormat(modelUri), ...vllmFlags(knobs, serving)]
   const lines = [`exec vllm serve ${weights}`, ...flags.map(([name, value]) => `--${name} ${quotedWord(value)}`)]
   return [
-    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, [...unusedNote(knobs), ...draftNotes(serving)])}${lines.join(' \\\n  ')}\n` },
+    {
+      name: 'serve.sh',
+      text: `#!/bin/sh\n${header(serving, [...unusedNote(knobs), ...draftNotes(serving), ...weightNotes(serving)])}${lines.join(' \\\n  ')}\n`,
+    },
   ]
 }

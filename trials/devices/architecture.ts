@@ -39,6 +39,8 @@ export interface Decoder {
   readonly tiedEmbeddings?: boolean
   /** A mixture of experts: each token goes through `active` of `count`, and through the shared part where there is one. */
   readonly experts?: { readonly count: number; readonly active: number; readonly sharedIntermediate?: number }
+  /** How its file says that its weights are quantised: awq, gptq, fp8, mxfp4, ... */
+  readonly quantizedBy?: string
 }
 
 export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture

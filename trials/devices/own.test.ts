@@ -115,6 +115,9 @@ test('a model of texts and images is read by its language model; layers of other
   expect(read(gemma)).toMatchObject({ kind: 'decoder', layers: 62, kvHeads: 16, headSize: 128 })
   expect(() => read({ text_config: { ...language, vocab_size: undefined } })).toThrow(/config\.json:2: text_config\.vocab_size/)
   expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(/max_position_embeddings: expected how many/)
+  const quantization_config = { quant_method: 'awq', bits: 4 }
+  expect([read(gemma), read({ ...gemma, quantization_config })].map(({ quantizedBy }) => quantizedBy)).toEqual([undefined, 'awq'])
+  expect(read({ text_config: { ...language, quantization_config } }).quantizedBy).toBe('awq')
   const layers = { ...language, layer_types: ['sliding_attention', 'full_attention'] }
   expect(read(layers).layers).toBe(62)
   expect(() => read({ ...layers, layer_types: ['linear_attention', 'full_attention'] })).toThrow(/layer_types: layers of linear_attention/)

@@ -86,6 +86,9 @@ export const thriftyWatts = ({ bandwidthGBs, peakTflops }: Pick<Gpu, 'bandwidthG
 /** What need not be there; many files have `null` for it. */
 const told = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
 
+/** How the weights of a file are quantised. */
+const quantizationSchema = told(z.looseObject({ quant_method: told(z.string()) }))
+
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z
   .object({
@@ -111,6 +114,7 @@ const architectureSchema = z
     kv_lora_rank: told(whole),
     compress_ratios: told(z.array(z.number())),
     layer_types: told(z.array(z.string())),
+    quantization_config: quantizationSchema,
   })
   .superRefine((config, context) => {
     if (config.hidden_size % config.num_attention_heads !== 0 && config.head_dim === undefined)
@@ -148,7 +152,7 @@ const architectureSchema = z
       context.addIssue({ code: 'custom', path: ['layer_types'], message: `layers of ${others} are not modelled`, input: others })
   })
 /** A model of texts and images names that which generates so. */
-const nestedSchema = z.looseObject({ text_config: z.looseObject({}).optional() })
+const nestedSchema = z.looseObject({ text_config: z.looseObject({}).optional(), quantization_config: quantizationSchema })
 
 /** Mixtral's names, Qwen's and OLMoE's, DeepSeek's and GLM's. */
 const expertsOf = (config: z.output<typeof architectureSchema>): number | undefined =>
@@ -181,8 +185,8 @@ export const architectureFile = (path: string, shown: string, name: string): Arc
  * @throws YamlFileError naming every missing or wrong dimension with its line
  */
 export function parseArchitecture(text: string, fileName: string, name: string): Architecture {
-  const nested = parseYaml(text, fileName, nestedSchema).text_config !== undefined
-  const config = nested
+  const document = parseYaml(text, fileName, nestedSchema)
+  const config = document.text_config
     ? parseYaml(text, fileName, z.object({ text_config: architectureSchema })).text_config
     : parseYaml(text, fileName, architectureSchema)
   const common = {
@@ -197,9 +201,11 @@ export function parseArchitecture(text: string, fileName: string, name: string):
   if (!generates(config))
     return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
   const experts = expertsOf(config)
+  const quantizedBy = (document.quantization_config ?? config.quantization_config)?.quant_method
   return {
     kind: 'decoder',
     ...common,
+    ...(quantizedBy !== undefined && { quantizedBy }),
     ...(experts !== undefined && {
       intermediate: config.moe_intermediate_size ?? config.intermediate_size,
       experts: {

@@ -10,6 +10,7 @@ import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
+import { quantizations } from '../../trials/predictor/llm/step-model.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import { type PriceBook, PriceError, pricePerHour, unpricedHint } from '../../trials/prices/book.ts'
 import { providersWith } from '../../trials/prices/providers.ts'
@@ -158,6 +159,7 @@ export function checkArchitecture(
   try {
     const architecture = architectureOf(model.architecture, own.architectures)
     checkInputs(report, architecture, space)
+    checkWeights(report, architecture, space)
     if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
     report(
       ['model'],
@@ -181,6 +183,19 @@ export function checkArchitecture(
         `${error.hint ?? ''}${nearest || '; any other transformer by its config.json: --model FOLDER/config.json'}`,
       )
   }
+}
+
+/** Weights that their file has in fewer bits are not to be taken for 16 of them. */
+function checkWeights(report: Report, architecture: Architecture, { parameters }: SearchSpace): void {
+  const quantizedBy = architecture.kind === 'decoder' ? architecture.quantizedBy : undefined
+  if (quantizedBy === undefined || parameters.some(({ name }) => name === 'quantization' || name === 'precision')) return
+  report(
+    ['model'],
+    `its config.json says that the weights are quantised (${quantizedBy}), and nothing here does: they would be taken for 16 bits`,
+    (quantizations as readonly string[]).includes(quantizedBy)
+      ? `--pin quantization=${quantizedBy}`
+      : 'no such weights are modelled; near to them may be --pin quantization=awq (4.25 bits a weight) or fp8 (8 bits), and quantization=none takes them for 16 bits',
+  )
 }
 
 function whyNotCounted(path: string): DeviceModelError | undefined {

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { bert, problemLines, problemsOf, useWorkspace } from './testing/workspace.ts'
 
-const { path, load, loadFile } = useWorkspace()
+const { path, write, load, loadFile } = useWorkspace()
 
 test('a path of one', () => {
   mkdirSync(path('models/mine'), { recursive: true })
@@ -31,6 +31,15 @@ test.each(['meta-llama/Llama-3.1-8B-Instruct', 'llama3:8b'])(
   },
 )
 
+test('limits of a stream ask by the protocol that streams where none is said', () => {
+  const url = { url: 'http://127.0.0.1:8000', model: 'meta-llama/Llama-3.1-8B-Instruct' }
+  expect(load({ ...url, sloTtft: '1s' }).predictor).toMatchObject({ protocol: 'openai', model: url.model })
+  expect(load({ ...url, model: 'bert', slo: '50ms' }).predictor).toMatchObject({ protocol: 'oip-v2' })
+  expect(problemLines(() => load({ ...url, protocol: 'oip-v2', sloTtft: '1s' }))).toContain(
+    '--slo-ttft ttft is a latency of streamed answers',
+  )
+})
+
 test.each([
   ['berd', "unknown model 'berd'"],
   ['a b', "'a b' cannot be a name in a URL"],
@@ -47,6 +56,20 @@ test('a language model that is not known is said once, with how to name it; a na
       hint: expect.stringMatching(/did you mean llama-3\.1-8b.*--model-uri meta-llama/),
     },
   ])
+})
+
+test('weights that a config.json says are quantised are not taken for 16 bits, unless that is said', () => {
+  const dimensions = { model_type: 'llama', hidden_size: 2048, num_hidden_layers: 16, num_attention_heads: 32, num_key_value_heads: 8 }
+  const sizes = { intermediate_size: 8192, vocab_size: 128256, max_position_embeddings: 8192 }
+  const loaded = (quant_method: string, more = {}) => {
+    write('four/config.json', JSON.stringify({ ...dimensions, ...sizes, quantization_config: { quant_method, bits: 4 } }))
+    return load({ model: 'four/config.json', sloTtft: '1s', backend: 'simulated', server: 'vllm', ...more })
+  }
+  expect(problemsOf(() => loaded('awq'))).toMatchObject([
+    { what: expect.stringContaining('the weights are quantised (awq)'), hint: '--pin quantization=awq' },
+  ])
+  expect(problemsOf(() => loaded('mxfp4'))).toMatchObject([{ hint: expect.stringContaining('no such weights are modelled') }])
+  expect(loaded('awq', { pin: ['quantization=awq'] }).pins).toMatchObject({ quantization: 'awq' })
 })
 
 test('what only emulation knows is not run for real', () => {

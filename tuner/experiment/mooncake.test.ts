@@ -81,5 +81,32 @@ test("times of Azure's and BurstGPT's traces", () => {
   expect(readTrace(write('azure.csv', azure), 'azure.csv').atMs).toEqual([0, 4315])
   const burst = 'Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n45,ChatGPT,1087,230\n'
   expect(readTrace(write('burst.csv', burst), 'burst.csv').atMs).toEqual([0, 40_000])
+  // Of 2024, with a zone, and a second that has no fraction.
+  const later = 'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 01:00:01+01:00,2399,6\n'
+  expect(readTrace(write('azure.csv', later), 'azure.csv').atMs).toEqual([0, 991])
+  expect(() => readTrace(write('odd.csv', 'timestamp\n9\n5\n'), 'odd.csv')).toThrow("odd.csv:3: '5' is before the line above")
   expect(() => readTrace(write('odd.csv', 'timestamp\nsoon\nlater\n'), 'odd.csv')).toThrow("odd.csv:2: 'soon' is no time")
+})
+
+test.each([
+  ['seconds', '1700000000.5', '1700000002'],
+  ['milliseconds', '1700000000500', '1700000002000'],
+  ['microseconds', '1700000000500000', '1700000002000000'],
+])('times since 1970 in %s', (_, first, second) => {
+  expect(readTrace(write('epoch.csv', `timestamp\n${first}\n${second}\n`), 'epoch.csv').atMs).toEqual([0, 1500])
+})
+
+test('cells in quotes, of which one has a comma', () => {
+  const quoted = '"Timestamp","Model","Request tokens","Response tokens"\n"5","a, b","472","18"\n"6","c","0","4"\n"45","d","1087","230"\n'
+  const path = write('quoted.csv', quoted)
+  expect(readTrace(path, 'quoted.csv').atMs).toEqual([0, 40_000])
+  expect(readLengths(path, 'quoted.csv')).toEqual([
+    [472, 18],
+    [1087, 230],
+  ])
+})
+
+test("ShareGPT's conversations are no lengths", () => {
+  const path = write('share.json', '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}]}]')
+  expect(() => readLengths(path, 'share.json')).toThrow('share.json is JSON, and no list of lengths')
 })

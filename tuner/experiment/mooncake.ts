@@ -38,7 +38,8 @@ export function readMooncake(path: string, shown: string): RecordedRequest[] {
   for (const [i, written] of text.split('\n').entries()) {
     if (written.trim() === '') continue
     const { timestamp, input_length, output_length, hash_ids } = requestOf(written, `${shown}:${i + 1}`)
-    if (timestamp < (requests.at(-1)?.atMs ?? 0)) throw new UnitError(`${shown}:${i + 1}: ${timestamp} is before the line above`, hint)
+    if (timestamp < (requests.at(-1)?.atMs ?? 0))
+      throw new UnitError(`${shown}:${i + 1}: ${timestamp} is before the line above`, 'sort its lines by time')
     if (input_length === 0 || output_length === 0) continue
     requests.push({
       atMs: timestamp,

@@ -1,4 +1,5 @@
 /** Names that an experiment chooses from, where no other folder has them. Light: the command line's help shows them and must start fast. */
+import { usualCount } from '../../profiler/payload-source.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
 
 export const backends = ['local', 'simulated', 'kubernetes'] as const
@@ -29,9 +30,8 @@ export const defaults = {
   /** Whose answers all others are held against. */
   golden: 'first',
   arrivals: 'poisson',
-  payloadCount: 64,
-  /** Prompts of a language model: one sent again is found in the server's cache. */
-  promptCount: 2048,
+  payloadCount: usualCount.bodies,
+  promptCount: usualCount.prompts,
   trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',

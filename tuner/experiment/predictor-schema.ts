@@ -93,7 +93,9 @@ const predictorKeys = z.strictObject({
     .describe(
       'url: several servers of the same, in place of `url`: {url, weight}, or http://a:8000 x3; load is spread over them by weight',
     ),
-  protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
+  protocol: choice(protocolNames, 'a protocol')
+    .optional()
+    .describe(`how it is asked; default ${spoken.tensors[0]}, openai where the SLO is about a stream`),
   path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
   signature: text('a signature')
     .optional()

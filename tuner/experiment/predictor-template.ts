@@ -1,7 +1,8 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
 import { type Architecture, architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -18,9 +19,18 @@ import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
 import { isOwnPredictor } from './kubernetes-settings.ts'
 import { defaults } from './names.ts'
+import { limitsOf } from './parse-slo.ts'
 import { serverUrlOf, urlTemplate } from './server-urls.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
+
+/** How a server is asked: as it is said, as a named server is, by the protocol that streams where the SLO is about a stream, else by one of tensors. */
+export function askedProtocol({ predictor = {}, slo = {} }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
+  if (predictor.protocol !== undefined) return predictor.protocol
+  if (predictor.server !== undefined) return serverProtocol(predictor.server)
+  const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
+  return ofStream ? 'openai' : spoken.tensors[0]
+}
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
@@ -66,7 +76,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       readyTimeoutS,
     }
   }
-  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol(server))
+  const asked = askedProtocol(entries)
   if (protocolTable[asked].needsPath && path === undefined)
     report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
   if (protocolTable[asked].needsPath) checkRequest(context)

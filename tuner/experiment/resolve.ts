@@ -13,8 +13,8 @@ import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
-import { serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
@@ -31,7 +31,15 @@ import { defaults } from './names.ts'
 import { outputTargets } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { checkPools, poolNotices } from './pool-settings.ts'
-import { asksForGpu, builtinFor, languageModelOf, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
+import {
+  askedProtocol,
+  asksForGpu,
+  builtinFor,
+  languageModelOf,
+  reportTemplate,
+  resolveDevices,
+  resolvePredictor,
+} from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
 import { checkSpeculation } from './speculation-settings.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
@@ -295,9 +303,7 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
 function publishedName({ entries, pathAt }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
   const isOwn = predictor?.command !== undefined || predictor?.server !== undefined || predictor?.url !== undefined
-  const protocol = predictor?.protocol ?? (predictor?.server && serverProtocol(predictor.server))
-  const prompted = protocol !== undefined && protocolTable[protocol].streams
-  if (!isOwn || !prompted || model?.path === undefined || model.name !== undefined) return undefined
+  if (!isOwn || !protocolTable[askedProtocol(entries)].streams || model?.path === undefined || model.name !== undefined) return undefined
   return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path)) ? { name: model.path } : undefined
 }
 

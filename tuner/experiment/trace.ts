@@ -15,7 +15,7 @@ interface Trace {
 
 const hint =
   "one arrival a line, ms from the start, ascending; further columns by a header: 'ms,items,body'; or a public trace of language models, with 'timestamp'"
-/** What its header calls a column; a timestamp is a date (Azure's LLM inference traces), or seconds (BurstGPT). */
+/** What its header calls a column; a timestamp is a date (Azure's LLM inference traces), seconds (BurstGPT), or time since 1970 in a smaller unit. */
 const columns: Readonly<Record<string, 'ms' | 'timestamp' | 'items' | 'bodies'>> = {
   timestamp: 'timestamp',
   ms: 'ms',
@@ -77,12 +77,25 @@ function timesOf(rows: readonly (readonly string[])[], column: number, shown: st
   for (const [i, row] of rows.entries()) {
     if (i === 0 || row.every((cell) => cell === '') || lengths.some((at) => Number(row[at]) === 0)) continue
     const cell = row[column] ?? ''
-    const ms = /^\d+(\.\d+)?$/.test(cell) ? 1000 * Number(cell) : Date.parse(withZone(cell))
+    const ms = /^\d+(\.\d+)?$/.test(cell) ? msOf(Number(cell)) : Date.parse(withZone(cell))
     if (!Number.isFinite(ms)) throw new UnitError(`${shown}:${i + 1}: '${cell}' is no time`, hint)
-    if (ms < (times.at(-1) ?? Number.NEGATIVE_INFINITY)) throw new UnitError(`${shown}:${i + 1}: '${cell}' is before the line above`, hint)
+    if (ms < (times.at(-1) ?? Number.NEGATIVE_INFINITY))
+      throw new UnitError(`${shown}:${i + 1}: '${cell}' is before the line above`, 'sort its lines by time')
     times.push(ms)
   }
   return times
+}
+
+/** Seconds, from whenever; what would be seconds of later centuries counts from 1970 in milliseconds, micro- or nanoseconds. */
+function msOf(time: number): number {
+  const [, unit] = (
+    [
+      [1e17, 1e-6],
+      [1e14, 1e-3],
+      [1e11, 1],
+    ] as const
+  ).find(([least]) => time >= least) ?? [0, 1000]
+  return unit * time
 }
 
 /** '2023-11-16 18:17:03.9799600' as UTC, which all of one file may as well be. */

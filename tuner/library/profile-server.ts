@@ -34,7 +34,7 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
   for (const [name, value] of Object.entries(headers)) if (isSecretHeader(name)) rememberSecret(value)
   return profileWithoutSecrets({
     model: 'model',
-    payload: { kind: 'generated', count: defaults.payloadCount, seed: rest.seed ?? defaults.seed },
+    payload: { kind: 'generated', seed: rest.seed ?? defaults.seed },
     ...rest,
     url,
     slo: sloOfOptions(url, slo, errorRate),

@@ -1,4 +1,5 @@
 /** Servers of language models by stated versions: how each is started, and what is tuned in the words of each. Trials and specs read the same. */
+import { gpuCatalogue } from '../../devices/catalogue.ts'
 import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
 import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
@@ -19,6 +20,8 @@ type Options = Readonly<Record<string, Setting | Readonly<Record<string, Setting
 /** GPUs that a server is given, and what holds where nothing of it was tuned. */
 interface HeldGpus {
   readonly gpus: number
+  /** Their name in the catalogue, where it is known. */
+  readonly gpu?: string
   /** Of each one's memory, 0-1; absent: all of it, or no GPU. */
   readonly share?: number
   /** Longest sequence, prompt and answer; absent: the model's own. */
@@ -79,6 +82,20 @@ function quantizationOf(knobs: Knobs): string | undefined {
   return quantization === undefined || quantization === 'none' ? undefined : String(quantization)
 }
 
+/** Where Marlin's kernels of 4-bit weights run. */
+const marlinGenerations: readonly string[] = ['Ampere', 'Ada', 'Hopper', 'Blackwell']
+
+/**
+ * vLLM and SGLang take `awq` and `gptq` for an order to use the kernels of those names, many times slower than Marlin's (override_quantization_method of
+ * their awq_marlin.py and gptq_marlin.py), which are what is modelled.
+ */
+function kernelsOf(knobs: Knobs, { gpu }: HeldGpus): string | undefined {
+  const quantization = quantizationOf(knobs)
+  if (quantization !== 'awq' && quantization !== 'gptq') return quantization
+  const generation = gpuCatalogue.find(({ name }) => name === gpu)?.generation
+  return generation !== undefined && marlinGenerations.includes(generation) ? `${quantization}_marlin` : quantization
+}
+
 /** vLLM's name of the cache's type in the words of a server that has others. */
 const cacheWord = <T extends string | undefined>(words: Readonly<Record<string, string>>, cache: T) =>
   cache === undefined ? cache : (words[cache] ?? cache)
@@ -105,7 +122,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['gpu-memory-utilization', memory],
         ['max-model-len', length],
         ['tensor-parallel-size', gpus],
-        ['quantization', quantizationOf(knobs)],
+        ['quantization', kernelsOf(knobs, held)],
         ['dtype', dtype],
         ['kv-cache-dtype', cache],
         ...(told(draftFlags.vllm, draftsOf(knobs)) ?? []),
@@ -126,7 +143,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['mem-fraction-static', memory],
         ['context-length', length],
         ['tp-size', gpus],
-        ['quantization', quantizationOf(knobs)],
+        ['quantization', kernelsOf(knobs, held)],
         ['dtype', dtype],
         ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3' }, cache)],
         ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),

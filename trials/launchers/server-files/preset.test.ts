@@ -4,7 +4,7 @@ import type { Configuration } from '../../../search/types.ts'
 import { fillCommand, templateProblems } from '../fill.ts'
 import type { CommandTemplate } from '../template.ts'
 import { draftsFault, type LanguageServer } from './language-programs.ts'
-import { type ServerKind, serverCommand, takenBy } from './preset.ts'
+import { type ServerKind, serverCommand, serverTuning, takenBy } from './preset.ts'
 
 const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
 const template = (kind: ServerKind, more: Partial<CommandTemplate> = {}): CommandTemplate => ({
@@ -115,6 +115,18 @@ describe('servers of language models get what was tuned in words of their own', 
     expect(started('sglang')).toBe(
       'python3 -m sglang.launch_server --model-path=org/half --host=127.0.0.1 --port=8501 --served-model-name=half --enable-metrics --max-running-requests=64 --chunked-prefill-size=2048 --tp-size=2 --kv-cache-dtype=fp8_e4m3',
     ))
+  test.each([
+    ['awq', 'H100', 'awq_marlin'],
+    ['gptq', 'A10G', 'gptq_marlin'],
+    ['awq', 'T4', 'awq'],
+    ['fp8', 'H100', 'fp8'],
+  ])('vLLM and SGLang multiply %s weights on %s by the kernels %s', (quantization, gpu, kernels) => {
+    const place = { host: '127.0.0.1', port: '8501', model: 'half', dir: '/runs/1', gpuMemoryFraction: 0 }
+    for (const kind of ['vllm', 'sglang'] as const) {
+      const tuning = serverTuning({ kind, modelPath: 'org/half' }, { gpu, quantization }, place)
+      expect(tuning.args).toContain(`--quantization=${kernels}`)
+    }
+  })
   test('TGI 3.3', () =>
     expect(started('tgi')).toBe(
       'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8_e4m3fn',

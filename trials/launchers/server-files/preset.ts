@@ -64,7 +64,8 @@ export function serverTuning(
   const { gpuMemoryFraction: fraction } = place
   const partly = fraction > 0 && fraction < 1
   if (isLanguageServer(kind)) {
-    const held = { gpus: Number(configuration.gpus ?? 1), ...(partly && { share: fraction }) }
+    const { gpu, gpus = 1 } = configuration
+    const held = { gpus: Number(gpus), ...(gpu !== undefined && { gpu: String(gpu) }), ...(partly && { share: fraction }) }
     const { args, files } = tunedStart(kind, knobs, held, place.dir)
     return { args: [...languagePrograms[kind].serves(place), ...args], files, taken: knobs.used }
   }

@@ -7,7 +7,6 @@ import {
   type PayloadSource,
   type ProfileOptions,
   protocolNames,
-  protocolTable,
 } from '../../../profiler/index.ts'
 import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
@@ -17,7 +16,6 @@ import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { noCertificate, pairHint, readAuthority, readClientPair } from '../../experiment/authority.ts'
 import { headerOf, noHeader } from '../../experiment/header-text.ts'
-import { defaults } from '../../experiment/names.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind, wholeType } from '../../experiment/payload-settings.ts'
 import { parseLengths, promptsOf } from '../../experiment/prompt-settings.ts'
@@ -54,7 +52,7 @@ export interface ProfileFlags {
   readonly cert?: string
   readonly key?: string
   readonly insecureSkipVerify?: boolean
-  readonly timeout: string
+  readonly timeout?: string
   readonly http2?: boolean
   readonly seed: string
   readonly json?: boolean
@@ -127,7 +125,7 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     path: flags.path,
     headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
-    timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
+    timeoutMs: flags.timeout === undefined ? undefined : read('timeout', () => parseDurationMs(flags.timeout!)),
     http2: flags.http2,
     metric: slo?.metric,
     limits: slo?.limits,
@@ -163,18 +161,15 @@ function readPrompts({ inputTokens, outputTokens, payload }: ProfileFlags): Prom
 }
 
 function readPayload(
-  { payload, items: asked, protocol, contentType }: ProfileFlags,
+  { payload, items: asked, contentType }: ProfileFlags,
   seed: number,
   order: PayloadOrder | undefined,
   prompts: PromptSpec | undefined,
 ): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
-  const known = protocolNames.find((name) => name === protocol)
-  const streams = known !== undefined && protocolTable[known].streams
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  const made = prompts !== undefined || streams ? defaults.promptCount : defaults.payloadCount
-  if (payload === undefined) return { kind: 'generated', count: made, ...(prompts && { prompts }), ...common }
+  if (payload === undefined) return { kind: 'generated', ...(prompts && { prompts }), ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)

@@ -13,7 +13,6 @@ const flags: ProfileFlags = {
   arrivals: 'poisson',
   duration: '10s',
   effort: 'standard',
-  timeout: '10s',
   seed: '1',
 }
 
@@ -81,6 +80,8 @@ test('flags become options', () => {
     timeoutMs: 250,
     payload: { kind: 'generated' },
   })
+  // The protocol's own deadline: two minutes of a streamed answer.
+  expect(readFlags(flags).timeoutMs).toBeUndefined()
   expect(readFlags({ ...flags, items: '1:70, 8:30' }).payload).toMatchObject({
     kind: 'generated',
     items: { kind: 'weighted', items: [1, 8] },
@@ -177,7 +178,6 @@ test('several rates, or sizes of closed loops, are a sweep; one rate is looked a
 test('prompts and answers have the lengths that are asked for', () => {
   expect(readFlags({ ...flags, inputTokens: '512', outputTokens: '100..200' }).payload).toMatchObject({
     kind: 'generated',
-    count: 2048,
     prompts: { inputTokens: { kind: 'fixed', tokens: 512 }, outputTokens: { kind: 'uniform', from: 100, to: 200 } },
   })
   expect(() => readFlags({ ...flags, inputTokens: 'long' })).toThrow(/no length in tokens/)

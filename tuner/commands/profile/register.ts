@@ -51,7 +51,7 @@ export function registerProfile(program: Command): void {
     .option('--key <file>', 'the key of --cert, PEM, not encrypted')
     .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
     .option('--insecure', 'another name of --insecure-skip-verify')
-    .option('--timeout <time>', 'deadline of a request', '10s')
+    .option('--timeout <time>', 'deadline of a request (default: 10s, of a streamed answer 2m)')
     .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
     .option('--seed <n>', 'seed of arrivals and payload', '1')
     .option('--json', 'print one JSON document on stdout')
