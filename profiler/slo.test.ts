@@ -56,12 +56,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   const recorder = new Recorder()
   const answer = (firstTokenMs: number, perTokenMs: number, tokens: number) => {
     const lastTokenMs = firstTokenMs + perTokenMs * (tokens - 1)
-    recorder.answered(recorder.open(0), lastTokenMs + 1, {
-      firstTokenMs,
-      lastTokenMs,
-      tokens,
-      gapsMs: new Array<number>(tokens - 1).fill(perTokenMs),
-    })
+    recorder.answered(recorder.open(0), lastTokenMs + 1, { firstTokenMs, lastTokenMs, tokens, gapsMs: [] })
   }
   answer(100, 20, 11)
   answer(300, 20, 11)
@@ -76,9 +71,9 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   expect(point.stream!.ttft.maxMs).toBe(300)
 })
 
-test('the time per token is the mean gap: thoughts that are counted and not told came before, and tokens of the first chunk with it', () => {
+test('the time per token is of those from the first that was seen: thoughts that are counted and not told came before it', () => {
   const recorder = new Recorder()
-  const stream = { firstTokenMs: 1000, lastTokenMs: 1100, tokens: 311, gapsMs: new Array<number>(10).fill(10) }
+  const stream = { firstTokenMs: 1000, lastTokenMs: 1100, tokens: 311, unseen: 300, gapsMs: new Array<number>(10).fill(10) }
   recorder.answered(recorder.open(0), 1101, stream)
   const load = { kind: 'closed', connections: 1, durationS: 1 } as const
   const { stream: run } = recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 })
@@ -211,7 +206,7 @@ test('what an axis shows is named with its unit, of a joint SLO the part of its 
 test('a closed loop has done what came to its end in the window, whatever the SLO is about', () => {
   const recorder = new Recorder()
   for (const lastTokenMs of [400, 900, 1500])
-    recorder.answered(recorder.open(0), lastTokenMs, { firstTokenMs: 10, lastTokenMs, tokens: 2, gapsMs: [lastTokenMs - 10] })
+    recorder.answered(recorder.open(0), lastTokenMs, { firstTokenMs: 10, lastTokenMs, tokens: 2, gapsMs: [] })
   const load = { kind: 'closed', connections: 3, durationS: 1 } as const
   const ttft: Slo = { percentile: 0.9, limitMs: 50, maxErrorRate: 0.1, metric: 'ttft' }
   const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }), ttft)
@@ -271,7 +266,7 @@ describe('classes of requests', () => {
             recorder.ofClass(index, of)
             const lastTokenMs = ttft + tpot
             if (fails) recorder.failed(index, 'timeout')
-            else recorder.answered(index, lastTokenMs, { firstTokenMs: ttft, lastTokenMs, tokens: 2, gapsMs: [tpot] })
+            else recorder.answered(index, lastTokenMs, { firstTokenMs: ttft, lastTokenMs, tokens: 2, gapsMs: [] })
           }
           const load = { kind: 'open', rateRps: 4, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
           const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }), own)

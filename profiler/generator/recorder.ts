@@ -75,9 +75,9 @@ export class Recorder {
   }
 }
 
-/** Time per output token after those that came first, ms: the mean of its gaps; 0 for an answer of one token. */
-const perTokenMs = ({ firstTokenMs, lastTokenMs, gapsMs }: StreamTimes): number =>
-  gapsMs.length === 0 ? 0 : (lastTokenMs - firstTokenMs) / gapsMs.length
+/** Time per output token after the first that was seen, ms; 0 for an answer of one token. */
+const perTokenMs = ({ firstTokenMs, lastTokenMs, tokens, unseen = 0 }: StreamTimes): number =>
+  tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
 
 /** Error class of a failed request, in the words of the load point's `errorKinds`. */
 export function errorKind(error: unknown): string {

@@ -10,9 +10,11 @@ export interface StreamTimes {
   readonly lastTokenMs: number
   /** Output tokens, as the server counted them, or chunks where it did not. */
   readonly tokens: number
+  /** Those of them that came before the first one that was seen: thoughts that are counted and not told. Absent: none. */
+  readonly unseen?: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
-  /** Gaps between tokens from the first that was seen on: those of one chunk share the time since the chunk before. */
+  /** Gaps between tokens: those of one chunk share the time since the chunk before. */
   readonly gapsMs: readonly number[]
 }
 

@@ -186,6 +186,7 @@ export class TokenStream {
     const shown = chunks.findIndex(({ text }) => text !== '')
     const first = shown >= 0 ? shown : each.findIndex((tokens) => tokens > 0)
     if (first < 0) return undefined
+    const unseen = hidden + sum(each.slice(0, first))
     const gapsMs: number[] = []
     let lastTokenMs = chunks[first]!.atMs
     for (let i = first + 1; i < chunks.length; i++) {
@@ -197,6 +198,7 @@ export class TokenStream {
       firstTokenMs: chunks[first]!.atMs,
       lastTokenMs,
       tokens: counted ?? sum(each),
+      ...(unseen > 0 && { unseen }),
       ...(this.prompted !== undefined && { inputTokens: this.prompted }),
       gapsMs,
     }

@@ -8,6 +8,8 @@ interface ServerStream {
   readonly writes: readonly string[]
   readonly text: string
   readonly tokens: number
+  /** Of them before the first that is seen. */
+  readonly unseen?: number
   readonly inputTokens?: number
   /** Of each chunk with tokens after the first that is seen, in tokens. */
   readonly tokensEach: readonly number[]
@@ -97,6 +99,7 @@ export const serverStreams: readonly ServerStream[] = [
     ],
     text: 'I am',
     tokens: 4,
+    unseen: 2,
     inputTokens: 12,
     tokensEach: [1],
   },
@@ -136,6 +139,7 @@ export const serverStreams: readonly ServerStream[] = [
     ],
     text: 'yes!',
     tokens: 303,
+    unseen: 300,
     inputTokens: 9,
     tokensEach: [1, 1],
   },
