@@ -36,7 +36,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there one at a time' : ', and nothing else shares a GPU'}`,
+      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there as is said below' : ', and nothing else shares a GPU'}`,
       ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
       ...ruleLines(plan, models),
     ]),

@@ -20,7 +20,7 @@ interface Swapped {
   readonly mostRequests: number
 }
 
-export interface SwapSet {
+interface SwapSet {
   /** Of the proxy. */
   readonly name: string
   /** 'a T4' */

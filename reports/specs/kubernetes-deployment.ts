@@ -22,7 +22,7 @@ export const target: SpecTarget = {
   takesOwnPod: true,
   takesPools: true,
   namespaced: true,
-  host: ({ name }) => name,
+  host: ({ name, placed }) => (placed?.onDemand === undefined ? name : `${placed.onDemand}/upstream/${name}`),
   render: kubernetesSpec,
 }
 

@@ -127,7 +127,7 @@ function mustSwap(
   if (together > 1)
     throw new SpecError(
       `${together} of them are in memory together, and a pod is given a GPU or a slice for itself alone`,
-      'start their servers in one pod behind a proxy that keeps so many and puts away whoever was asked for longest ago, or all of them where all fit',
+      'start their servers in one pod behind a proxy that keeps so many and puts away whoever was asked for longest ago, or all of them where all fit; or have them in memory one at a time: leave memoryMiB out of their tables',
     )
   const woken = waiting.flatMap(({ model }) =>
     turning.find(({ name }) => name === model)?.turning?.onDemand?.wakeS === undefined ? [] : [model],

@@ -264,6 +264,7 @@ describe('models in turns', () => {
       expect(specOf(i, 'Deployment').replicas).toBe(0)
       expect(files[i]!.text).not.toContain('preStop')
       expect(files[i]!.text).toContain('turns-1-l4 brings it up when its requests come')
+      expect(files[i]!.text).toContain(`verify --url http://turns-1-l4/upstream/${'abcd'[i]}-l4 `)
     }
     expect(scaled).toMatchObject([
       [{ start: '45 7 * * *', end: '0 20 * * *', desiredReplicas: '1' }],
