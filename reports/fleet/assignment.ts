@@ -2,44 +2,22 @@
  * Models on single GPUs, for what a count of slices cannot say: which of them fall together.
  *
  * An integer programme over a(j, slice, m), the slots that model m has on GPU j, and p(j, cut), how that GPU is cut. With t(m) what all of m carry as a share of its demand:
- * t(m) ≥ 1, and where the loss of any GPU is to be borne t(m) - Σ_slice share·a(j, slice, m) ≥ 1 for every j. GPUs that are alike make it far harder than the programme of
+ * t(m) ≥ 1, and where the loss of any GPU is to be borne t(m) - Σ_slice share·a(j, slice, m) ≥ 1 for every j. Models that take turns have a and t for each level of their day, on
+ * no GPU less at a higher one, for what is in memory stays where it is; slots have room in each step of the day. GPUs that are alike make it far harder than the programme of
  * counts (`pack.ts`), so that one chooses the GPUs, and this one is asked whether models find places on them, or on them and a few more.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import type { FleetModel, GpuKind, PackedGpu, Segment } from './packing.ts'
+import type { Counted, GpuKind, PackedGpu, Segment, Wanted } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import { keepsAll, type Rules } from './rules.ts'
+import { withStays } from './slot-stays.ts'
+import { atLevels, comingsOf, isAlwaysThere, isThereAt, momentsOf, moreRows, presentAt, timeOf } from './turn-rows.ts'
 
 /** A GPU that is there, or may be. */
 export interface Place {
   readonly kind: GpuKind
   /** Ways in which it may be cut. */
   readonly partitions: readonly Partition[]
-}
-
-/** A model that asks for something, and the best that it has on each kind of slice. */
-export interface Wanted {
-  readonly model: string
-  readonly demandRps: number
-  readonly best: readonly Segment[]
-  /** Kinds of its requests that may go to different segments, and what is known of mixtures. */
-  readonly buckets?: FleetModel['buckets']
-  readonly mixedRps?: FleetModel['mixedRps']
-  /** On shares of GPUs under MPS. Models that bear the loss of a GPU, and those whose requests are routed by size, have slices or GPUs of their own. */
-  readonly shared?: readonly Segment[]
-  /** What of it is in memory when, and how it comes back, of one that takes turns. */
-  readonly overDay?: FleetModel['overDay']
-  readonly asked?: FleetModel['asked']
-  readonly turning?: FleetModel['turning']
-}
-
-/** Replicas of a model on a kind of slice. */
-export interface Counted {
-  readonly model: string
-  readonly segment: Segment
-  readonly count: number
-  /** Of a model that takes turns, the level of its day from which on they are in memory, the first is 1; absent: always. */
-  readonly from?: number
 }
 
 interface Assigned {
@@ -60,10 +38,10 @@ export async function assign(
 ): Promise<Assigned | 'infeasible'> {
   const cuts = places.flatMap(({ kind, partitions }, j) => partitions.map((partition, c) => ({ name: `p${j}_${c}`, j, kind, partition })))
   const slots = places.flatMap(({ kind, partitions }, j) =>
-    wanted.flatMap(({ model, demandRps, best }, m) =>
-      best.flatMap((segment, s) =>
+    wanted.flatMap((of, m) =>
+      of.best.flatMap((segment, s): PlaceSlots[] =>
         segment.gpu === kind.name && partitions.some((partition) => partition.includes(segment.slice))
-          ? [{ name: `a${j}_${m}_${s}`, j, m, s, model, segment, share: segment.rateRps / demandRps }]
+          ? atLevels<PlaceSlots>({ name: `a${j}_${m}_${s}`, j, m, s, of, segment, share: segment.rateRps / of.demandRps })
           : [],
       ),
     ),
@@ -75,13 +53,18 @@ export async function assign(
   const gpus = places.flatMap(({ kind }, j): PackedGpu[] => {
     const cut = cuts.find((one, i) => one.j === j && chosen[i] === 1)
     if (cut === undefined) return []
-    const left = slots.flatMap((slot, i) => (slot.j === j ? Array.from({ length: Math.max(0, taken[i] ?? 0) }, () => slot) : []))
+    const there = slots.flatMap(({ j: on, of: { model }, segment, level }, i): Counted[] => {
+      const before = level !== undefined && level > 1 ? (taken[i - 1] ?? 0) : 0
+      const count = Math.max(0, (taken[i] ?? 0) - before)
+      return on === j ? [{ model, segment, count, ...(level !== undefined && { from: level }) }] : []
+    })
+    const left = there.filter(isAlwaysThere(wanted)).flatMap((one) => Array.from({ length: one.count }, () => one))
     const filled = cut.partition.map((slice) => {
       const at = left.findIndex(({ segment }) => segment.slice === slice)
       const [slot] = at < 0 ? [] : left.splice(at, 1)
       return { slice, ...(slot && { model: slot.model, segment: slot.segment }) }
     })
-    return [{ kind: kind.name, slots: filled }]
+    return withStays([{ kind: kind.name, slots: filled }], comingsOf(wanted, there)) ?? []
   })
   const pricePerHour = cuts.reduce((sum, { kind }, i) => sum + (chosen[i] === 1 ? kind.pricePerHour : 0), 0)
   return { ...(keepsAll(gpus, wanted, rules) && { gpus }), pricePerHour, boundPerHour: solved.bound }
@@ -98,8 +81,9 @@ interface PlaceSlots {
   readonly j: number
   readonly m: number
   readonly s: number
-  readonly model: string
+  readonly of: Wanted
   readonly segment: Segment
+  readonly level?: number
   /** Of its model's demand, what one carries. */
   readonly share: number
 }
@@ -116,15 +100,16 @@ function programmeOf(
   const least = Math.min(...places.map(({ kind }) => kind.pricePerHour))
   const joined = groupsOnPlaces(places, slots, apart)
   const replicas = wholeReplicas(wanted, slots)
+  const moments = momentsOf(wanted)
   const rows: Programme['rows'][number][] = [
-    ...places.flatMap((_, j) => placeRows(j, cuts, slots)),
+    ...places.flatMap((_, j) => placeRows(j, cuts, slots, moments)),
     ...inOrder(places, cuts),
-    ...wanted.flatMap(({ model }, m) => servedRows(m, places.length, slots, spared.has(model))),
+    ...wanted.flatMap((of, m) => servedRows(of, m, places.length, slots, spared.has(of.model))),
     ...replicas.rows,
     ...joined.rows,
     ...(Number.isFinite(below) ? [[price, `<= ${below - 1e-6 * least}`] as const] : []),
   ]
-  const cost = [...price, ...slots.map(({ name }): Term => [idleReplica * least, name])]
+  const cost = [...price, ...slots.map((slot): Term => [idleReplica * least * timeOf(slot), slot.name])]
   return {
     cost,
     rows,
@@ -135,19 +120,20 @@ function programmeOf(
 
 type Row = Programme['rows'][number]
 
-/** A GPU is cut in one way at most, and has no more slots of a slice than that gives. */
-function placeRows(j: number, cuts: readonly Cut[], slots: readonly PlaceSlots[]): Row[] {
+/** A GPU is cut in one way at most, and has at no time more slots of a slice than that gives. */
+function placeRows(j: number, cuts: readonly Cut[], slots: readonly PlaceSlots[], moments: readonly number[]): Row[] {
   const own = cuts.filter((cut) => cut.j === j)
   const slices = [...new Set(own.flatMap(({ partition }) => partition))]
   return [
     [own.map(({ name }): Term => [1, name]), '<= 1'],
     ...slices.flatMap((slice): Row[] => {
-      const used = slots.filter((slot) => slot.j === j && slot.segment.slice === slice).map(({ name }): Term => [1, name])
+      const used = slots.filter((slot) => slot.j === j && slot.segment.slice === slice)
       const given = own.flatMap(({ name, partition }): Term[] => {
         const count = partition.filter((each) => each === slice).length
         return count > 0 ? [[-count, name]] : []
       })
-      return used.length === 0 ? [] : [[[...used, ...given], '<= 0']]
+      const at = (step: number) => used.filter((slot) => presentAt(slot, step)).map(({ name }): Term => [1, name])
+      return used.length === 0 ? [] : moments.map((step): Row => [[...at(step), ...given], '<= 0'])
     }),
   ]
 }
@@ -161,15 +147,20 @@ function inOrder(places: readonly Place[], cuts: readonly Cut[]): Row[] {
   })
 }
 
-/** What a model carries, and what it does with each of the GPUs lost. */
-function servedRows(m: number, places: number, slots: readonly PlaceSlots[], spared: boolean): Row[] {
+/** What a model carries at each level of its day, and what it does with each of the GPUs lost. */
+function servedRows({ overDay }: Wanted, m: number, places: number, slots: readonly PlaceSlots[], spared: boolean): Row[] {
   const own = slots.filter((slot) => slot.m === m)
-  const all: Row = [[...own.map(({ name, share, segment }): Term => [share / segment.gpus, name]), [-1, `t${m}`]], '= 0']
-  const losses = Array.from({ length: spared ? places : 0 }, (_, j): Row => {
-    const lost = own.filter((slot) => slot.j === j).map(({ name, share }): Term => [-share, name])
-    return [[[1, `t${m}`], ...lost], '>= 1']
+  const each = (overDay?.levels ?? [1]).flatMap((level, i): Row[] => {
+    const there = own.filter((slot) => isThereAt(slot, i + 1))
+    const carried = `t${m}_${i}`
+    const all: Row = [[...there.map(({ name, share, segment }): Term => [share / segment.gpus, name]), [-1, carried]], '= 0']
+    const losses = Array.from({ length: spared ? places : 0 }, (_, j): Row => {
+      const lost = there.filter((slot) => slot.j === j).map(({ name, share }): Term => [-share, name])
+      return [[[1, carried], ...lost], `>= ${level}`]
+    })
+    return [all, [[[1, carried]], `>= ${level}`], ...losses]
   })
-  return [all, [[[1, `t${m}`]], '>= 1'], ...losses]
+  return [...each, ...moreRows(own)]
 }
 
 /** A replica on several GPUs has all of its slots or none. */
@@ -194,7 +185,10 @@ function groupsOnPlaces(
   const rows = places.flatMap(({ partitions }, j) => {
     const most = Math.max(...partitions.map((partition) => partition.length))
     return apart.flatMap((group): Row[] => {
-      const own = slots.filter((slot) => slot.j === j && group.includes(slot.model))
+      // Whoever is there at some level is there at the highest.
+      const own = slots.filter(
+        (slot) => slot.j === j && group.includes(slot.of.model) && isThereAt(slot, slot.of.overDay?.levels.length ?? 1),
+      )
       const on = [...new Set(own.map(({ m }) => `o${j}_${m}`))]
       if (on.length < 2) return []
       for (const name of on) there.add(name)

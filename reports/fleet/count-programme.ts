@@ -1,14 +1,13 @@
 /** The programme of counts: how many GPUs are cut in which way, and how many replicas of which segments stand on their slices (`pack.ts` says why that is enough). */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import type { Counted, Wanted } from './assignment.ts'
 import { bucketRows, routedSegment, sameRoutes } from './buckets.ts'
 import { fewContents, type SharedColumn } from './content-columns.ts'
-import { FleetError, type GpuKind, type Packing, routedAt, type Segment } from './packing.ts'
+import { type Counted, FleetError, type GpuKind, type Packing, routedAt, type Segment, type Wanted } from './packing.ts'
 import { idleReplica, type Programme, solve, type Term } from './programme.ts'
 import type { Rules } from './rules.ts'
 import type { Content } from './shared-gpus.ts'
 import type { TurnGroup } from './turn-groups.ts'
-import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
+import { atLevels, isThereAt, momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
 export interface Uncut {
   readonly kind: GpuKind
@@ -55,12 +54,9 @@ export async function counted(
   let bound: number | undefined
   for (let round = 0; round < mostRounds; round++) {
     const replicas = wanted.flatMap((of, m) =>
-      of.best.flatMap((segment, s): Replica[] => {
-        const replica = { name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) }
-        // A replica on several GPUs stays.
-        if (of.overDay === undefined || segment.gpus > 1) return [replica]
-        return of.overDay.levels.map((_, i) => ({ ...replica, name: `y${m}_${s}_${i + 1}`, level: i + 1 }))
-      }),
+      of.best.flatMap((segment, s) =>
+        atLevels<Replica>({ name: `y${m}_${s}`, m, of, segment, rates: slowed(segment, slower.get(segment)) }),
+      ),
     )
     const found = await countedOnce(wanted, replicas, kinds, mixed ? seconds / 2 : seconds, rules, more)
     bound ??= found.bound
@@ -154,6 +150,7 @@ async function countedOnce(
     replicas: trimmed(
       all.map((one): Counted => one.counted),
       wanted,
+      rules.spared,
     ),
     routed: all.filter(
       ({ segment, counted: { segment: as } }, i) =>
@@ -228,7 +225,7 @@ interface Served {
 function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: readonly Replica[], spared: boolean): Served {
   const binaries = spared ? own.map(({ name }) => `z${name}`) : []
   const levels = overDay?.levels ?? [1]
-  const thereAt = (i: number) => own.filter((replica) => replica.level === undefined || replica.level === i + 1)
+  const thereAt = (i: number) => own.filter((replica) => isThereAt(replica, i + 1))
   if (buckets !== undefined) {
     const each = levels.map((level, i) => {
       const pools = thereAt(i).map(({ name, rates }) => ({ name, bucketRps: rates! }))
@@ -237,10 +234,13 @@ function servedRows(m: number, { demandRps, buckets, overDay }: Wanted, own: rea
     const rows = [...each.flatMap((one) => one.rows), ...moreRows(own)]
     return { binaries, carriedRps: [], routes: each.flatMap(({ routes }) => routes), rows }
   }
-  const lost = `w${m}`
   if (spared) {
-    const carried = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
-    return { binaries, routes: [], carriedRps: [], rows: [[[...carried, [-1, lost]], '>= 1'], ...lostRows(lost, own, demandRps)] }
+    const rows = levels.flatMap((level, i): Programme['rows'][number][] => {
+      const lost = `w${m}_${i}`
+      const carried = thereAt(i).map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
+      return [[[...carried, [-1, lost]], `>= ${level}`], ...lostRows(lost, thereAt(i), demandRps)]
+    })
+    return { binaries, routes: [], carriedRps: [], rows: [...rows, ...moreRows(own)] }
   }
   const rows = levels.map((level, i): Programme['rows'][number] => {
     // One that carries all of it counts as that alone: the same counts, and parts of GPUs that seem to do are fewer.

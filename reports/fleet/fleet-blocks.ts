@@ -36,7 +36,7 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     },
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there one at a time' : ', and nothing else shares a GPU'}`,
+      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there as is said below' : ', and nothing else shares a GPU'}`,
       ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
       ...ruleLines(plan, models),
     ]),
@@ -75,18 +75,20 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     ...(byHour
       ? replicaBlocks(
           placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared).filter(({ inTurns }) => !inTurns),
-          rules.spared.size > 0,
+          rules.spared,
         )
       : []),
   ]
 }
 
-function ruleLines({ rules: { spared, apart } }: FleetPlan, models: readonly string[]): string[] {
+function ruleLines({ rules: { spared, apart }, atPeaks }: FleetPlan, models: readonly string[]): string[] {
   const kept = models.every((name) => spared.has(name)) ? 'every model' : models.filter((name) => spared.has(name)).join(', ')
   return [
     spared.size === 0
       ? 'no GPU is spare: the loss of one loses what stood on it'
-      : `any one GPU may be lost, and what is left carries the demand of ${kept} at once, nothing cut or moved; further losses are not borne`,
+      : takesTurnsIn(atPeaks)
+        ? `any one GPU may be lost at any hour, and what is left in memory carries what is asked of ${kept} then, nothing cut, moved or loaded for it; further losses are not borne`
+        : `any one GPU may be lost, and what is left carries the demand of ${kept} at once, nothing cut or moved; further losses are not borne`,
     ...apart.map((group) => `on no GPU together: ${group.join(', ')}`),
   ]
 }
@@ -218,11 +220,11 @@ function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean)
 }
 
 /** Those that take turns are told by themselves. */
-function replicaBlocks(placements: readonly Placement[], spared: boolean): Block[] {
+function replicaBlocks(placements: readonly Placement[], spared: ReadonlySet<string>): Block[] {
   if (placements.length === 0) return []
   return [
     paragraph(
-      `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
+      `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${placements.some(({ model }) => spared.has(model)) ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
     ),
     ...table(
       ['model', 'on', 'replicas by hours'],

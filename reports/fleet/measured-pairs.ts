@@ -8,8 +8,9 @@ const columns = ['gpu', 'model', 'beside', 'othersSharePercent', 'aloneMs', 'bes
 const provenance = 'provenance'
 const hint = `a CSV with columns ${columns.join(',')}: what a batch of the model takes at one share, alone and beside the others (names joined by +), which hold so much of the threads together`
 
-/** A slowdown with what it is of: what a batch takes, ms. */
+/** A slowdown with what it is of: what a batch takes, or where a server does not count them the time from one answer to the next, ms. */
 export interface MeasuredPair extends MeasuredSlowdown {
+  readonly each: 'batch' | 'answer'
   readonly aloneMs: number
   readonly besideMs: number
 }

@@ -10,16 +10,28 @@
  * of each segment that it uses is lost, w(m) ≥ rate·[y > 0] and Σ rate·y - w(m) ≥ demand(m), so that its bound holds, and where models are put decides the rest (`assignment.ts`).
  *
  * Models that take turns have y for each level of their day, more of every segment at a higher one, and slices have room for what is there in each step of the day. Whoever comes
- * finds a slice free where there are no more at once than slices, so that the counts are enough here too. Sets of models that were played in turns on one slice are columns.
+ * finds a slice free where there are no more at once than slices, so that the counts are enough here too; with w at each level where the loss of a GPU is borne. Sets of models
+ * that were played in turns on one slice are columns.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import { assign, type Counted, type Place, type Wanted } from './assignment.ts'
+import { assign, type Place } from './assignment.ts'
 import { counted, tooFew, type Uncut } from './count-programme.ts'
-import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type PackedGpu, type Packing, type Segment } from './packing.ts'
+import {
+  bestPerSlice,
+  type Counted,
+  FleetError,
+  type FleetModel,
+  type GpuKind,
+  type PackedGpu,
+  type Packing,
+  type Segment,
+  type Wanted,
+} from './packing.ts'
 import { keepsAll, mayJoin, noRules, type Rules } from './rules.ts'
 import { type Content, contentsOf } from './shared-gpus.ts'
 import { type Coming, withStays } from './slot-stays.ts'
 import { type TurnGroup, takesTurns, turnGroupsOf } from './turn-groups.ts'
+import { comingsOf, isAlwaysThere } from './turn-rows.ts'
 
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
@@ -53,7 +65,7 @@ export async function pack(
           ]
         : [],
     )
-    .map((of) => (takesTurns(of, rules) ? of : { ...of, overDay: undefined }))
+    .map((of) => (takesTurns(of.model, of, rules) ? of : { ...of, overDay: undefined }))
   const ruled = rules.spared.size > 0 || rules.apart.length > 0
   const without = wanted.flatMap(unservedOf)
   if (without.length > 0)
@@ -85,15 +97,20 @@ export async function pack(
   if (placed !== undefined && keepsAll(placed, wanted, rules))
     return orKnown({ gpus: placed, pricePerHour, boundPerHour: Math.min(pricePerHour, bound) })
   // By the rules a second programme places slices, and nothing that is shared.
-  if (shared.length > 0) return pack(models, demandRps, kinds.map(unshared), seconds, rules, known)
-  if (wanted.some(({ overDay }) => overDay !== undefined))
-    return known
-      ? { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
-      : pack(models.map(unturned), demandRps, kinds, seconds, rules)
-  const assigned = ruled ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound) : undefined
+  const within = (found: Packing): Packing => ({ ...found, boundPerHour: Math.min(found.boundPerHour, bound) })
+  if (shared.length > 0) return within(await pack(models, demandRps, kinds.map(unshared), seconds, rules, known))
+  // Nor what is loaded as requests come.
+  if (turns.length > 0) return within(await pack(models.map(scheduled), demandRps, kinds, seconds, rules, known))
+  const turning = wanted.filter(({ overDay }) => overDay !== undefined)
+  // Nor what is routed otherwise at other hours.
+  const assigned =
+    ruled && !turning.some(({ buckets }) => buckets)
+      ? await placedByRules(gpus, asRouted(wanted, replicas), kinds, seconds, rules, bound)
+      : undefined
   if (assigned === 'infeasible') throw tooFew(kinds, rules)
   if (assigned !== undefined) return orKnown(assigned)
   if (known !== undefined) return { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
+  if (turning.length > 0) return within(await pack(models.map(unturned), demandRps, kinds, seconds, rules))
   throw new FleetError(`no packing was found within ${seconds} s`, 'give it more time with --solver-time, or fewer models')
 }
 
@@ -137,22 +154,11 @@ const asRouted = (wanted: readonly Wanted[], replicas: readonly Counted[]): Want
 /** A kind without MPS. */
 export const unshared = ({ mps: _, ...kind }: GpuKind): GpuKind => kind
 
+/** A model that is loaded by the hours alone. */
+const scheduled = ({ asked: _, ...model }: FleetModel): FleetModel => model
+
 /** A model that stays in memory. */
 export const unturned = ({ overDay: _, asked: __, ...model }: FleetModel): FleetModel => model
-
-/** Of what was counted, whether it is there at every step of the day. */
-const isAlwaysThere =
-  (wanted: readonly Wanted[]) =>
-  ({ model, from }: Counted): boolean =>
-    from === undefined || wanted.find((of) => of.model === model)!.overDay!.levelAt.every((level) => level >= from)
-
-const comingsOf = (wanted: readonly Wanted[], replicas: readonly Counted[]): Coming[] =>
-  replicas
-    .filter((one) => !isAlwaysThere(wanted)(one))
-    .flatMap(({ model, segment, count, from }) => {
-      const { levelAt } = wanted.find((of) => of.model === model)!.overDay!
-      return Array.from({ length: count }, (): Coming => ({ model, segment, present: levelAt.map((level) => level >= from!) }))
-    })
 
 /** Those that take turns, on the slices that are left. */
 function placedInTurns(
@@ -162,11 +168,11 @@ function placedInTurns(
 ): readonly PackedGpu[] | undefined {
   if (gpus === undefined) return undefined
   const packed = gpus.map(({ kind, slots }) => ({ kind, slots: [...slots] }))
-  for (const { kind, slice, waiting } of groups) {
+  for (const { kind, slice, waiting, together } of groups) {
     const isFree = (slot: PackedGpu['slots'][number]) => slot.slice === slice && slot.model === undefined && slot.waiting === undefined
     const gpu = packed.find((one) => one.kind === kind.name && one.slots.some(isFree))
     if (gpu === undefined) return undefined
-    gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting }
+    gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting, ...(together > 1 && { together }) }
   }
   return withStays(packed, comings)
 }

@@ -15,6 +15,8 @@ export interface GpuKind {
   readonly count?: number
   /** Ways to cut one; `[whole]` is one of them. */
   readonly partitions: readonly Partition[]
+  /** Of a slice, and of the whole, what processes there may hold of its memory; absent: not known. */
+  readonly memoryMiB?: Readonly<Record<string, number>>
   /** It may be shared by MPS: memory for all processes on it together. */
   readonly mps?: { readonly memoryMiB: number }
 }
@@ -108,6 +110,24 @@ export interface Turning {
   readonly onDemand?: { readonly percentile: number; readonly wakeS?: number }
 }
 
+/** A model that asks for something, and the best that it has on each kind of slice. */
+export interface Wanted extends Pick<FleetModel, 'buckets' | 'mixedRps' | 'overDay' | 'asked' | 'turning'> {
+  readonly model: string
+  readonly demandRps: number
+  readonly best: readonly Segment[]
+  /** On shares of GPUs under MPS. Models that bear the loss of a GPU, and those whose requests are routed by size, have slices or GPUs of their own. */
+  readonly shared?: readonly Segment[]
+}
+
+/** Replicas of a model on a kind of slice. */
+export interface Counted {
+  readonly model: string
+  readonly segment: Segment
+  readonly count: number
+  /** Of a model that takes turns, the level of its day from which on they are in memory, the first is 1; absent: always. */
+  readonly from?: number
+}
+
 /** A replica that is in memory for a part of the day. */
 export interface Stay {
   readonly model: string
@@ -133,6 +153,8 @@ interface Slot {
   readonly stays?: readonly Stay[]
   /** As requests come. */
   readonly waiting?: readonly Waiting[]
+  /** Of these, how many are in memory at once; absent: one. */
+  readonly together?: number
 }
 
 export interface PackedGpu {

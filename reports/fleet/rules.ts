@@ -48,18 +48,20 @@ export function keepsAll(
   })
   return (
     carries &&
-    turning.every((one) => keepsHours(gpus, one.model, one.demandRps, one.overDay!)) &&
+    turning.every((one) => keepsHours(gpus, one.model, one.demandRps, one.overDay!, spared.has(one.model))) &&
     gpus.every(({ slots }) => apart.every((group) => modelsOf(slots).filter((model) => group.includes(model)).length <= 1))
   )
 }
 
-/** Whether what is in memory of a model carries its rate in each step of the day, and each pool what is routed to it. */
-function keepsHours(gpus: readonly PackedGpu[], model: string, demandRps: number, { levels, levelAt }: OverDay): boolean {
+/** Whether what is in memory of a model carries its rate in each step of the day, with any one GPU lost where that is `spared`, and each pool what is routed to it. */
+function keepsHours(gpus: readonly PackedGpu[], model: string, demandRps: number, { levels, levelAt }: OverDay, spared: boolean): boolean {
   const own = gpus.flatMap(({ slots }) => slots.flatMap((slot) => [slot, ...(slot.stays ?? [])]).filter((one) => one.model === model))
   const pools = new Map(own.flatMap(({ segment }) => (segment?.routed ? [[poolOf(segment), segment] as const] : [])))
   if (pools.size === 0) {
     const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps)
-    return levelAt.every((level, step) => level === 0 || carried[step]! >= demandRps * levels[level - 1]! * enough)
+    const onEach = spared ? gpus.map((gpu) => inMemoryOver([gpu], model, ({ rateRps, gpus: of }) => rateRps * of)) : []
+    const lostAt = (step: number) => Math.max(0, ...onEach.map((on) => on[step]!))
+    return levelAt.every((level, step) => level === 0 || carried[step]! - lostAt(step) >= demandRps * levels[level - 1]! * enough)
   }
   const all = levels.every((_, i) => [...pools.values()].reduce((sum, segment) => sum + routedAt(segment, i + 1).share, 0) >= enough)
   const each = [...pools].every(([pool, segment]) => {

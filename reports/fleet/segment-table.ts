@@ -52,7 +52,9 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
     const loadS = cells[at.load]?.trim() ? number('load') : undefined
-    const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...(loadS !== undefined && { loadS }), row: { line, values } }
+    const memoryMiB = cells[at.memory]?.trim() ? number('memory') : undefined
+    const started = { ...(loadS !== undefined && { loadS }), ...(memoryMiB !== undefined && { memoryMiB }) }
+    const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...started, row: { line, values } }
     const limited = at.latency >= 0 && Number.isFinite(sloMs) ? { latencyMs: number('latency'), limitMs: sloMs } : {}
     const percent = cells[at.share]?.trim() ? number('share') : 100
     if (percent > 100) throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)

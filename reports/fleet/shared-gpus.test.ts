@@ -224,10 +224,20 @@ test('measured pairs are read, and what is wrong with a line is told', () => {
 })
 
 test('pairs are added to a file and read as they were; emulated ones say so, and what is learned from them; other columns are no such file', () => {
-  const pair = { kind: 'T4', model: 'a', others: ['b', 'c'], othersShare: 0.6, slowdown: 1.25, aloneMs: 20, besideMs: 25, emulated: true }
+  const pair = {
+    kind: 'T4',
+    model: 'a',
+    others: ['b', 'c'],
+    othersShare: 0.6,
+    slowdown: 1.25,
+    aloneMs: 20,
+    besideMs: 25,
+    emulated: true,
+    each: 'batch' as const,
+  }
   const once = withPairs(undefined, 'p.csv', [pair])
   const twice = withPairs(once.trimEnd(), 'p.csv', [{ ...pair, model: 'd', emulated: false }])
-  const { aloneMs: _, besideMs: __, ...slowdown } = pair
+  const { aloneMs: _, besideMs: __, each: ____, ...slowdown } = pair
   const { emulated: ___, ...measured } = slowdown
   expect(readPairs(twice, 'p.csv')).toEqual([slowdown, { ...measured, model: 'd' }])
   const slows = interferenceOf(readPairs(twice, 'p.csv'))

@@ -2,9 +2,8 @@
  * What may live on one GPU side by side under MPS: two or three replicas with their shares of its threads, their memory together no more than it has, each as slow as its neighbours
  * make it; or one on its share, of a model that was not measured on the whole GPU.
  */
-import type { Wanted } from './assignment.ts'
 import { type Interference, interferenceOf, type Neighbour, type Slowdown } from './interference.ts'
-import { FleetError, type GpuKind, type Segment } from './packing.ts'
+import { FleetError, type GpuKind, type Segment, type Wanted } from './packing.ts'
 import type { Rules } from './rules.ts'
 
 /** A segment on a share of a GPU, and what it carries beside its neighbours. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Demand, steadyDemand, tableDemand } from '../plan/demand.ts'
+import { type Demand, tableDemand } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { fleetBlocks, fleetJson } from './fleet-blocks.ts'
 import { planFleet } from './fleet-plan.ts'
@@ -37,6 +37,8 @@ function wrongIn(gpus: readonly PackedGpu[], models: readonly (FleetModel & { re
   }
   return wrong
 }
+
+const without = (gpus: readonly PackedGpu[], lost: PackedGpu) => gpus.filter((gpu) => gpu !== lost)
 
 describe('by the hours', () => {
   const day = '0-8:0, 8-20:40, 20-24:0'
@@ -105,12 +107,19 @@ describe('by the hours', () => {
     await expect(planFleet(short, [kind])).rejects.toThrow('day is asked for in no hours that are longer than its endsEarly:')
   })
 
-  test('a load that takes longer than the hours are apart, the loss of a GPU, and groups apart keep them in memory', async () => {
+  test('a load that takes longer than the hours are apart keeps them in memory; with the loss of a GPU borne each has two at its hours, and groups apart meet on none', async () => {
     const slow = [modelOf('day', day, { ...byHour, loadS: 3600 }), modelOf('night', night, { ...byHour, loadS: 3600 })]
     expect((await planFleet(slow, [kind])).atPeaks.pricePerHour).toBe(2)
     const models = [modelOf('day', day, byHour), modelOf('night', night, byHour)]
     const ruled = (spared: string[], apart: string[][]) => planFleet(models, [kind], 0, 20, 'UTC', { spared: new Set(spared), apart })
-    expect((await ruled(['day', 'night'], [])).atPeaks.pricePerHour).toBe(4)
+    const spared = await ruled(['day', 'night'], [])
+    expect(spared.atPeaks.pricePerHour).toBe(2)
+    for (const lost of spared.atPeaks.gpus) expect(wrongIn(without(spared.atPeaks.gpus, lost), models)).toEqual([])
+    expect(spared.compared.unturned).toEqual({ gpus: 4, pricePerHour: 4 })
+    expect(toText(fleetBlocks(spared, models, 0))).toContain(
+      'any one GPU may be lost at any hour, and what is left in memory carries what is asked of every model then',
+    )
+    expect((await ruled(['day'], [])).atPeaks.pricePerHour).toBe(2)
     expect((await ruled([], [['day', 'night']])).atPeaks.pricePerHour).toBe(2)
   })
 
@@ -145,9 +154,10 @@ describe('by the hours', () => {
       return ends.map((to, i) => `${i === 0 ? 0 : ends[i - 1]}-${to}:${i === 0 ? 30 + 20 * rates[i]! : 30 * rates[i]!}`).join(', ')
     })
 
-  test('of one kind of GPU there are as many as replicas are in memory at once, and of two kinds nothing costs less', async () => {
+  test('of one kind of GPU there are as many as replicas are in memory at once, and of two kinds nothing costs less, whether or not one may be lost', async () => {
     const drawn = fc.record({
       day: drawnDay,
+      lossBorne: fc.boolean(),
       rate: fc.integer({ min: 20, max: 60 }),
       other: fc.integer({ min: 20, max: 60 }),
       load: fc.constantFrom(60, 1000),
@@ -162,17 +172,31 @@ describe('by the hours', () => {
           const lead = Math.ceil((turning!.loadS + 120) / 900)
           return rates.map((_, step) => Math.max(...Array.from({ length: lead + 1 }, (__, i) => rates[(step + i) % 96]!)))
         })
-        const single = await planFleet(models, [kind])
+        const lossOf = new Set(models.flatMap(({ name }, i) => (of[i]!.lossBorne ? [name] : [])))
+        const planned = (kinds: readonly GpuKind[]) => planFleet(models, kinds, 0, 40, 'UTC', { spared: lossOf, apart: [] })
+        const wrongOn = (gpus: readonly PackedGpu[]) => [
+          ...wrongIn(gpus, models),
+          ...gpus.flatMap((lost) =>
+            wrongIn(
+              without(gpus, lost),
+              models.filter(({ name }) => lossOf.has(name)),
+            ),
+          ),
+        ]
+        const single = await planned([kind])
         const atOnce = held[0]!.map((_, step) =>
-          models.reduce((sum, { segments }, m) => sum + Math.ceil(held[m]![step]! / segments[0]!.rateRps - 1e-9), 0),
+          models.reduce((sum, { name, segments }, m) => {
+            const needed = Math.ceil(held[m]![step]! / segments[0]!.rateRps - 1e-9)
+            return sum + needed + Number(needed > 0 && lossOf.has(name))
+          }, 0),
         )
         expect(single.atPeaks.gpus.length).toBe(Math.max(...atOnce))
-        expect(wrongIn(single.atPeaks.gpus, models)).toEqual([])
+        expect(wrongOn(single.atPeaks.gpus)).toEqual([])
         const kinds = [kind, { ...kind, name: 'L4', pricePerHour: price / 10 }]
-        const both = await planFleet(models, kinds)
-        expect(wrongIn(both.atPeaks.gpus, models)).toEqual([])
+        const both = await planned(kinds)
+        expect(wrongOn(both.atPeaks.gpus)).toEqual([])
         expect(both.atPeaks.pricePerHour).toBeCloseTo(
-          leastMoney(models, held, (whole, other) => whole + (price / 10) * other),
+          leastMoney(models, held, (whole, other) => whole + (price / 10) * other, lossOf),
           6,
         )
         expect(both.atPeaks.boundPerHour).toBeGreaterThan(both.atPeaks.pricePerHour * 0.999)
@@ -192,24 +216,119 @@ describe('by the hours', () => {
       { numRuns: 15 },
     )
   }, 120_000)
+
+  test('those of the day that stay apart have their halves on different GPUs, and leave all to one of the night', async () => {
+    const halves = { ...kind, partitions: [[whole], ['half', 'half']] }
+    const onHalf = [{ ...on(40), slice: 'half' }]
+    // Each may meet one other.
+    const apart = [...'abcdef'].flatMap((a) => [...'abcdef'].filter((b) => a < b && !['ad', 'be', 'cf'].includes(a + b)).map((b) => [a, b]))
+    const models = [
+      ...[...'abcdef'].map((name) => modelOf(name, day, byHour, onHalf)),
+      modelOf('night', night.replaceAll('40', '240'), byHour, onHalf),
+    ]
+    const { atPeaks, compared } = await planFleet(models, [halves], 0, 40, 'UTC', { spared: new Set(), apart })
+    expect([atPeaks.pricePerHour, compared.unturned!.pricePerHour]).toEqual([3, 6])
+    expect(wrongIn(atPeaks.gpus, models)).toEqual([])
+    for (const { slots } of atPeaks.gpus) {
+      const there = slots.flatMap(({ stays = [] }) => stays.map(({ model }) => model))
+      for (const group of apart) expect(group.filter((name) => there.includes(name)).length).toBeLessThan(2)
+    }
+  })
+
+  test('on halves, where the loss of a GPU takes both and groups stay apart, nothing costs less by trying every content of every GPU by day and by night', async () => {
+    const rate = fc.integer({ min: 0, max: 8 })
+    const drawn = fc
+      .record({ day: rate, night: rate, whole: fc.integer({ min: 6, max: 12 }), half: fc.integer({ min: 4, max: 8 }) })
+      .filter(({ day, night }) => day + night > 0)
+    const halves = { ...kind, partitions: [[whole], ['half', 'half']] }
+    await fc.assert(
+      fc.asyncProperty(fc.tuple(drawn, drawn), fc.subarray(['a', 'b']), fc.boolean(), async (of, lossOf, parted) => {
+        const rules = { spared: new Set(lossOf), apart: parted ? [['a', 'b']] : [] }
+        const models = of.map(({ day: by, night: at, whole: onWhole, half }, i) => {
+          const between = Math.min(by, at)
+          const asked = `0-7:${at}, 7-8:${between}, 8-20:${by}, 20-21:${between}, 21-24:${at}`
+          return modelOf('ab'[i]!, asked, byHour, [on(onWhole), { ...on(half), slice: 'half' }])
+        })
+        const { atPeaks } = await planFleet(models, [halves], 0, 40, 'UTC', rules)
+        expect(wrongIn(atPeaks.gpus, models)).toEqual([])
+        for (const lost of atPeaks.gpus)
+          expect(
+            wrongIn(
+              without(atPeaks.gpus, lost),
+              models.filter(({ name }) => lossOf.includes(name)),
+            ),
+          ).toEqual([])
+        for (const { slots } of atPeaks.gpus) {
+          const there = new Set(slots.flatMap(({ model, stays = [] }) => [model, ...stays.map((stay) => stay.model)]))
+          expect(parted && there.has('a') && there.has('b')).toBe(false)
+        }
+        const brute = fewestHalved(of, lossOf, parted, 3)
+        expect(atPeaks.gpus.length).toBeLessThanOrEqual(brute)
+        if (atPeaks.gpus.length <= 3) expect(atPeaks.gpus.length).toBe(brute)
+        expect(atPeaks.boundPerHour).toBeLessThanOrEqual(atPeaks.pricePerHour)
+      }),
+      { numRuns: 12 },
+    )
+  }, 120_000)
 })
+
+interface DayAndNight {
+  readonly day: number
+  readonly night: number
+  readonly whole: number
+  readonly half: number
+}
+
+/** The fewest GPUs, whole or halved, by trying who is where by day and by night: one of a model whose hours ask for less of it then is there in the others too. */
+function fewestHalved(of: readonly [DayAndNight, DayAndNight], lossOf: readonly string[], parted: boolean, most: number): number {
+  const stays = (byDay: number, atNight: number) =>
+    of.every(({ day, night }, m) => day === 0 || night === 0 || (day < night ? byDay !== m || atNight === m : atNight !== m || byDay === m))
+  const turns = [-1, 0, 1].flatMap((byDay) => [-1, 0, 1].flatMap((atNight) => (stays(byDay, atNight) ? [{ byDay, atNight }] : [])))
+  const contents = [
+    ...turns.map((turn) => [{ ...turn, slice: 'whole' as const }]),
+    ...turns.flatMap((a, i) => turns.slice(i).map((b) => [a, b].map((turn) => ({ ...turn, slice: 'half' as const })))),
+  ]
+    .filter((slots) => !parted || [0, 1].some((m) => slots.every(({ byDay, atNight }) => byDay !== m && atNight !== m)))
+    // What each GPU carries of each model by day and at night.
+    .map((slots) =>
+      [0, 1].map((m) =>
+        (['byDay', 'atNight'] as const).map((when) => slots.reduce((sum, slot) => sum + (slot[when] === m ? of[m]![slot.slice] : 0), 0)),
+      ),
+    )
+  const enough = (gpus: readonly number[][][]) =>
+    of.every(({ day, night }, m) =>
+      [day, night].every((rps, when) => {
+        const each = gpus.map((gpu) => gpu[m]![when]!)
+        const lost = lossOf.includes('ab'[m]!) ? Math.max(0, ...each) : 0
+        return rps === 0 || each.reduce((sum, carried) => sum + carried, 0) - lost >= rps
+      }),
+    )
+  const within = (count: number, from: number, gpus: readonly number[][][]): boolean =>
+    enough(gpus) || (gpus.length < count && contents.slice(from).some((gpu, i) => within(count, from + i, [...gpus, gpu])))
+  for (let count = 0; count <= most; count++) if (within(count, 0, [])) return count
+  return Number.POSITIVE_INFINITY
+}
 
 /** By trying, for each model, every number of both kinds of slices at every level of its day, more at a higher one. */
 function leastMoney(
   models: readonly FleetModel[],
   held: readonly (readonly number[])[],
   moneyOf: (first: number, second: number) => number,
+  lossOf: ReadonlySet<string> = new Set(),
 ): number {
-  const plans = models.map(({ segments }, m) => {
+  const plans = models.map(({ name, segments }, m) => {
     const [rate, other] = [segments[0]!.rateRps, segments[1]!.rateRps]
+    const carriedBy = (a: number, b: number) =>
+      a * rate + b * other - (lossOf.has(name) ? Math.max(a > 0 ? rate : 0, b > 0 ? other : 0) : 0)
     const levels = [...new Set(held[m]!)].filter((rps) => rps > 0).sort((a, b) => a - b)
     let all: (readonly (readonly [number, number])[])[] = [[]]
     for (const rps of levels)
       all = all.flatMap((counts) => {
         const [least, leastOther] = counts.at(-1) ?? [0, 0]
         const next: (readonly (readonly [number, number])[])[] = []
-        for (let a = least; a <= least + Math.ceil(rps / rate); a++) {
-          const b = Math.max(leastOther, Math.ceil((rps - a * rate) / other - 1e-9))
+        for (let a = least; a <= least + Math.ceil(rps / rate) + 1; a++) {
+          let b = leastOther
+          while (carriedBy(a, b) < rps - 1e-9) b++
           next.push([...counts, [a, b]])
         }
         return next
@@ -224,50 +343,3 @@ function leastMoney(
     }
   return best
 }
-
-describe('as requests come', () => {
-  const onDemand: Turning = { loadS: 20, loadFrom: 'measured', onDemand: { percentile: 0.99 } }
-  const slow = (rateRps: number): Segment => ({ ...on(rateRps), latencyMs: 2000, limitMs: 120_000 })
-
-  test('models with few requests and time to wait share a GPU, and what waits is said; those that have none do not', async () => {
-    const rare = steadyDemand(0.002)
-    const models = ['a', 'b', 'c'].map((name) => modelOf(name, rare, onDemand, [slow(2)]))
-    const plan = await planFleet(models, [kind])
-    expect(plan.atPeaks.pricePerHour).toBe(1)
-    const [slot] = plan.atPeaks.gpus[0]!.slots
-    expect(slot!.waiting!.map(({ model }) => model)).toEqual(['a', 'b', 'c'])
-    // Two of three requests find another model there.
-    for (const { waits } of slot!.waiting!) expect(Math.abs(waits.waiting - 2 / 3)).toBeLessThan(0.08)
-    const text = toText(fleetBlocks(plan, models, 0))
-    expect(text).toContain('whole: a, b, c in turns, loaded as requests come')
-    expect(text).toMatch(/a +T4, GPU 1 +20 s +measured +1\d\d +[67]\d %/)
-    const hasty = models.map((model) => ({ ...model, segments: [on(2)] }))
-    expect((await planFleet(hasty, [kind])).atPeaks.pricePerHour).toBe(3)
-    const scheduled = models.map((model) => ({ ...model, turning: byHour }))
-    expect((await planFleet(scheduled, [kind])).atPeaks.pricePerHour).toBe(3)
-    const awake = hasty.map((model) => ({
-      ...model,
-      turning: { ...onDemand, onDemand: { percentile: 0.99, wakeS: 0.2 } },
-      segments: [{ ...on(2), latencyMs: 50, limitMs: 600 }],
-    }))
-    expect((await planFleet(awake, [kind])).atPeaks.pricePerHour).toBe(1)
-  })
-
-  test('one that is loaded when its hours begin makes the first requests wait, where its percentile bears that', async () => {
-    const day = (segment: Segment) => [
-      modelOf('day', '0-8:0, 8-20:30, 20-24:0', onDemand, [segment]),
-      modelOf('night', '0-8:30, 8-20:0, 20-24:30', onDemand, [segment]),
-    ]
-    const patient = day({ ...on(50), limitMs: 300_000 })
-    const plan = await planFleet(patient, [kind], 0.3)
-    expect(plan.atPeaks.pricePerHour).toBe(1)
-    expect(plan.atRises.map(({ model, late, longestS }) => [model, late, longestS])).toEqual([
-      ['day', 0, 140],
-      ['night', 0, 140],
-    ])
-    expect(toText(fleetBlocks(plan, patient, 0.3))).toMatch(
-      /day is loaded only when its hours begin: 1.1 % of its requests of a day wait, 140 s at the longest, and 0 % miss/,
-    )
-    expect((await planFleet(day(on(50)), [kind], 0.3)).atPeaks.pricePerHour).toBe(2)
-  })
-})

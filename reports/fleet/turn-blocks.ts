@@ -5,6 +5,7 @@ import type { FleetPlan } from './fleet-plan.ts'
 import { clockAt, spanOf, stepSeconds, stepsOfDay } from './over-day.ts'
 import { type FleetModel, type PackedGpu, type Packing, type Waiting, whole } from './packing.ts'
 import { placementsOf } from './placements.ts'
+import { takesTurns } from './turn-groups.ts'
 import { handOverS } from './turning.ts'
 import { partForLoads, type Waits } from './waits.ts'
 
@@ -12,8 +13,9 @@ export const takesTurnsIn = ({ gpus }: Packing): boolean =>
   gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
 
 /** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
-export function turnsOn({ stays, waiting }: PackedGpu['slots'][number]): string | undefined {
-  if (waiting) return `${waiting.map(({ model }) => model).join(', ')} in turns, loaded as requests come`
+export function turnsOn({ stays, waiting, together = 1 }: PackedGpu['slots'][number]): string | undefined {
+  if (waiting)
+    return `${waiting.map(({ model }) => model).join(', ')} in turns, ${together === waiting.length ? 'all in memory' : `loaded as requests come${together > 1 ? `, ${together} in memory` : ''}`}`
   return stays?.map((stay) => `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`).join(', ')
 }
 
@@ -106,9 +108,10 @@ function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] 
     slots.flatMap(({ slice, waiting = [] }) => waiting.map((one) => ({ on: `${placeOf(kind, slice)}, GPU ${number + 1}`, ...one }))),
   )
   if (rows.length === 0) return []
+  const together = gpus.some(({ slots }) => slots.some((slot) => slot.together !== undefined))
   return [
     paragraph(
-      `Loaded as requests come, one model of a slice in memory at a time, in the order of their requests: played in virtual time, Poisson at the rates of the demand. Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
+      `Loaded as requests come, ${together ? 'as many models of a slice in memory as it says there, whoever was asked for longest ago leaves first' : 'one model of a slice in memory at a time'}, in the order of their requests: played in virtual time, Poisson at the rates of the demand.${together ? ' Of models that are in memory together it was kept free that each is as many times as slow as there are of them.' : ''} Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
     ),
     ...table(
       ['model', 'on', 'loads in', 'which is', 'loads a day', 'requests that wait', 'at the longest', 'miss the SLO for it, at most', 'may'],
@@ -138,9 +141,11 @@ const waitsSaid = ({ loadsPerDay, waiting, longestS, late }: Waits, turning: rea
 
 /** Models of which one is asked for from the very quarter on in which another is no longer: both are there for the time of a load. */
 function touching({ turning = [], rules, atRises }: FleetPlan): string {
-  const days = turning.flatMap(({ name, overDay, turning: how }) => {
-    const stays = rules.spared.has(name) || rules.apart.some((group) => group.includes(name)) || atRises.some(({ model }) => model === name)
-    return overDay && how && !stays ? [{ name, levelAt: overDay.levelAt, ahead: Math.ceil((how.loadS + handOverS) / stepSeconds) }] : []
+  const days = turning.flatMap(({ name, overDay, buckets, turning: how }) => {
+    const waits = atRises.some(({ model }) => model === name)
+    return overDay && how && !waits && takesTurns(name, { overDay, buckets }, rules)
+      ? [{ name, levelAt: overDay.levelAt, ahead: Math.ceil((how.loadS + handOverS) / stepSeconds) }]
+      : []
   })
   const changes = (levelAt: readonly number[], into: boolean) =>
     levelAt.flatMap((level, step) => (level > 0 === into && levelAt.at(step - 1)! > 0 !== into ? [step] : []))
@@ -159,14 +164,14 @@ function touching({ turning = [], rules, atRises }: FleetPlan): string {
 const mostPairs = 6
 
 /** For the fleet's JSON. */
-export const turnsJson = ({ stays, waiting }: PackedGpu['slots'][number]) => ({
+export const turnsJson = ({ stays, waiting, together }: PackedGpu['slots'][number]) => ({
   ...(stays && {
     inTurns: stays.map(({ model, segment, from, to }) => ({
       ...{ model, configuration: segment.label, rateRps: segment.rateRps },
       ...{ from: clockAt(from), to: to % stepsOfDay === 0 ? '24:00' : clockAt(to) },
     })),
   }),
-  ...(waiting && { onDemand: waiting.map(waitingJson) }),
+  ...(waiting && { onDemand: waiting.map(waitingJson), inMemoryAtOnce: together ?? 1 }),
 })
 
 const waitingJson = ({ model, segment, waits }: Waiting) => ({ model, configuration: segment.label, rateRps: segment.rateRps, waits })

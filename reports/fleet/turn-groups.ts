@@ -1,14 +1,15 @@
 /** Which models may share one slice in turns as their requests come: sets of them that were played, and whose SLOs survived the loads. */
-import type { Wanted } from './assignment.ts'
-import { type GpuKind, type Segment, slackOf, type Waiting } from './packing.ts'
+import { type FleetModel, type GpuKind, type Segment, slackOf, type Waiting, type Wanted } from './packing.ts'
 import type { Rules } from './rules.ts'
-import { DrawnRequests, partForLoads, playTurns, type TakingTurns } from './waits.ts'
+import { DrawnRequests, partForLoads, playTurns, type TakingTurns, togetherIn, type Waits } from './waits.ts'
 
 /** On a slice of a kind; each of them is carried there with all its requests. */
 export interface TurnGroup {
   readonly kind: GpuKind
   readonly slice: string
   readonly waiting: readonly Waiting[]
+  /** So many of them are in memory at once. */
+  readonly together: number
 }
 
 /** Of a replica's rate, what a model in turns is planned for at the most: at its capacity the SLO has nothing left for loads. */
@@ -25,7 +26,7 @@ interface Turner {
 
 /** Pairs first, then sets of which every part was found: a set is no better than its parts. Models that bear the loss of a GPU, stay apart or are routed by size take no turns. */
 export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[], rules: Rules): TurnGroup[] {
-  const may = wanted.filter((of) => of.asked !== undefined && takesTurns(of, rules))
+  const may = wanted.filter((of) => of.asked !== undefined && takesTurns(of.model, of, rules) && !isRuled(of.model, rules))
   const found: TurnGroup[] = []
   const came = new DrawnRequests()
   let played = 0
@@ -42,14 +43,11 @@ export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[
             if (size > 2 && !partsOf(joined).every((part) => known.has(namesOf(part)))) continue
             if (busyOf(joined) > 1 || played >= mostPlayed || found.length >= mostGroups) continue
             played++
-            const waits = playTurns(
-              joined.map(({ turns }) => turns),
-              came,
-            )
-            if (waits === undefined) continue
+            const group = playedOn(kind, slice, joined, came)
+            if (group === undefined) continue
             larger.push(joined)
             known.add(namesOf(joined))
-            found.push({ kind, slice, waiting: joined.map(({ model, segment }, i) => ({ model, segment, waits: waits[i]! })) })
+            found.push(group)
           }
         sets = larger
       }
@@ -57,9 +55,22 @@ export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[
   return found
 }
 
-/** Whether it may be put out of memory at all. */
-export const takesTurns = ({ model, overDay }: Wanted, { spared, apart }: Rules): boolean =>
-  overDay !== undefined && !spared.has(model) && !apart.some((group) => group.includes(model))
+/** With as many in memory as fit, else one at a time; undefined where their SLOs survive neither. */
+function playedOn(kind: GpuKind, slice: string, set: readonly Turner[], came: DrawnRequests): TurnGroup | undefined {
+  const turns = set.map((one) => one.turns)
+  const roomMiB = kind.memoryMiB?.[slice]
+  const fit = togetherIn(turns, roomMiB)
+  const beside = fit > 1 ? playTurns(turns, came, roomMiB) : undefined
+  const waits = beside ?? playTurns(turns, came)
+  const waiting = (all: readonly Waits[]) => set.map(({ model, segment }, i) => ({ model, segment, waits: all[i]! }))
+  return waits && { kind, slice, together: beside ? fit : 1, waiting: waiting(waits) }
+}
+
+/** Whether it may be put out of memory at all: where requests are routed by size, what the loss of a GPU or a group apart asks for is known of what stays. */
+export const takesTurns = (model: string, { overDay, buckets }: Pick<FleetModel, 'overDay' | 'buckets'>, rules: Rules): boolean =>
+  overDay !== undefined && (buckets === undefined || !isRuled(model, rules))
+
+const isRuled = (model: string, { spared, apart }: Rules): boolean => spared.has(model) || apart.some((group) => group.includes(model))
 
 const namesOf = (set: readonly Turner[]): string => set.map(({ model }) => model).join('\n')
 const partsOf = (set: readonly Turner[]): Turner[][] => set.map((_, i) => set.toSpliced(i, 1))
@@ -74,7 +85,7 @@ const busyOf = (set: readonly Turner[]): number =>
 function turnerOn({ model, best, demandRps, asked, turning }: Wanted, gpu: string, slice: string): Turner[] {
   const segment = best.filter((one) => one.gpu === gpu && one.slice === slice && one.gpus === 1).sort((a, b) => b.rateRps - a.rateRps)[0]
   if (segment === undefined || asked === undefined || turning?.onDemand === undefined) return []
-  const { rateRps, limitMs, latencyMs } = segment
+  const { rateRps, limitMs, latencyMs, memoryMiB } = segment
   if (limitMs === undefined || demandRps > mostOfRate * rateRps) return []
   const { percentile, wakeS } = turning.onDemand
   const turns: TakingTurns = {
@@ -82,6 +93,7 @@ function turnerOn({ model, best, demandRps, asked, turning }: Wanted, gpu: strin
     factor: demandRps / asked.carriedRps,
     rateRps,
     loadS: wakeS ?? turning.loadS,
+    memoryMiB,
     answerS: (latencyMs ?? limitMs) / 1000,
     slackS: slackOf(segment),
     mayBeLate: (1 - percentile) * partForLoads,

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Counted, Wanted } from './assignment.ts'
 import { overDayOf } from './over-day.ts'
-import { whole } from './packing.ts'
+import { type Counted, type Wanted, whole } from './packing.ts'
 import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
 const [fast, slow] = [50, 20].map((rateRps) => ({ gpu: 'T4', slice: whole, gpus: 1, rateRps, label: `${rateRps}` }))
@@ -89,6 +88,8 @@ test('replicas that a level does not need come with the next, and those that non
   expect(counts(trimmed(counted(2, 0), wanted))).toEqual(counts(counted(1, 1)))
   expect(counts(trimmed(counted(4, 3), wanted))).toEqual(counts(counted(1, 1)))
   expect(counts(trimmed(counted(1, 1), wanted))).toEqual(counts(counted(1, 1)))
+  // Of any one that may be lost another is there.
+  expect(counts(trimmed(counted(4, 3), wanted, new Set(['a'])))).toEqual(counts(counted(2, 1)))
   // Two slow ones carry the night alone; by day the others are needed, less one of them.
   const mixed = trimmed(counted(1, 1, 2), wanted)
   for (const [from, asked] of [

@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DrawnRequests, playTurns, type TakingTurns, waitsAtRises } from './waits.ts'
+import { DrawnRequests, playTurns, type TakingTurns, togetherIn, waitsAtRises } from './waits.ts'
 
 const steady = (rps: number) => [{ rps, seconds: 86_400 }]
 const turner = (more: Partial<TakingTurns> & { readonly rps?: number }): TakingTurns => ({
@@ -93,6 +94,89 @@ describe('on demand', () => {
     ])!
     expect(waits[0]!.longestS).toBeGreaterThan(60)
     expect(playTurns([turner({ rps: 2, rateRps: 1, mayBeLate: 0.5 }), turner({})])).toBeUndefined()
+  })
+})
+
+describe('several in memory at once', () => {
+  test('of Poisson arrivals one of three with room for two is loaded as often as King says of a cache with least recently used', () => {
+    const rates = [0.02, 0.05, 0.03]
+    const all = rates.map((rps) => turner({ rps, memoryMiB: 10 }))
+    const played = playTurns(all, new DrawnRequests(), 20)!
+    const shares = rates.map((rps) => rps / 0.1)
+    for (const [i, { loadsPerDay }] of played.entries()) {
+      // The two that were asked for last are there, each such pair as often as its one was asked for after the other.
+      const missed = shares.reduce(
+        (sum, last, j) =>
+          sum + shares.reduce((of, before, k) => of + (k === j || k === i ? 0 : (last * before) / (1 - last)), 0) * Number(j !== i),
+        0,
+      )
+      expect(Math.abs(loadsPerDay / (86_400 * rates[i]! * missed) - 1)).toBeLessThan(0.06)
+    }
+    expect(playTurns(all, new DrawnRequests(), 30)!.map(({ loadsPerDay }) => loadsPerDay * 4 <= 1)).toEqual([true, true, true])
+  })
+
+  test('as many as fit stay, the one that was asked for longest ago leaves first: reckoned anew for each request by who came since', () => {
+    const drawn = fc.record({
+      rps: fc.constantFrom(0.01, 0.03),
+      memoryMiB: fc.integer({ min: 1, max: 6 }),
+      loadS: fc.integer({ min: 1, max: 40 }),
+    })
+    fc.assert(
+      fc.property(fc.array(drawn, { minLength: 2, maxLength: 4 }), fc.integer({ min: 6, max: 16 }), (of, roomMiB) => {
+        const all = of.map((one) => turner({ ...one, answerS: 2, slackS: 1e5, rateRps: 3 }))
+        fc.pre(togetherIn(all, roomMiB) > 1)
+        const came = new DrawnRequests()
+        const played = playTurns(all, came, roomMiB)!
+        const days = Math.ceil(2000 / (86_400 * Math.min(...of.map(({ rps }) => rps))))
+        const requests = Array.from({ length: Math.max(4, days) }, (_, day) =>
+          all.flatMap((one, model) => came.on(day, one).map((atS) => ({ atS, model }))),
+        )
+          .flat()
+          .sort((a, b) => a.atS - b.atS)
+        const last = all.map(() => -1)
+        const loads = all.map(() => 0)
+        let [answeredS, nextS] = [0, 0]
+        const waited = all.map(() => 0)
+        const aloneS = all.map(() => 0)
+        for (const [n, { atS, model }] of requests.entries()) {
+          const since = new Set(last[model]! < 0 ? all.keys() : requests.slice(last[model]! + 1, n).map((one) => one.model)).add(model)
+          const holds = [...since].reduce((sum, one) => sum + of[one]!.memoryMiB, 0)
+          const load = last[model]! < 0 || holds > roomMiB
+          if (load) loads[model]!++
+          if (requests[n - 1]?.model !== model) nextS = Math.max(atS, answeredS) + (load ? of[model]!.loadS : 0)
+          const beginS = Math.max(atS, nextS)
+          if (beginS - Math.max(atS, aloneS[model]!) > 1e-9) waited[model]!++
+          aloneS[model] = Math.max(atS, aloneS[model]!) + 1 / 3
+          nextS = beginS + 1 / 3
+          answeredS = Math.max(answeredS, beginS + 2)
+          last[model] = n
+        }
+        for (const [i, { loadsPerDay, waiting, requests: count }] of played.entries()) {
+          expect(loadsPerDay * Math.max(4, days)).toBeCloseTo(loads[i]!, 6)
+          expect(waiting * count).toBeCloseTo(waited[i]!, 6)
+        }
+      }),
+      { numRuns: 15 },
+    )
+  }, 60_000)
+
+  test('none is loaded again where all fit, but each must bear to be as many times as slow; who holds what nobody knows is alone', () => {
+    const pair = (more: Partial<TakingTurns>) => [0.01, 0.02].map((rps) => turner({ rps, loadS: 60, answerS: 4, memoryMiB: 5, ...more }))
+    const together = playTurns(pair({ slackS: 20 }), new DrawnRequests(), 10)!
+    for (const { loadsPerDay, waiting } of together) {
+      expect(loadsPerDay).toBeLessThan(1)
+      expect(waiting).toBeGreaterThan(0.02)
+      expect(waiting).toBeLessThan(0.15)
+    }
+    expect(playTurns(pair({ slackS: 3 }), new DrawnRequests(), 10)).toBeUndefined()
+    const unknown = playTurns(pair({ slackS: 1e4, memoryMiB: undefined }), new DrawnRequests(), 10)!
+    expect(unknown[0]!.loadsPerDay).toBeGreaterThan(100)
+    expect([
+      togetherIn(pair({}), 9.9),
+      togetherIn(pair({}), 10),
+      togetherIn(pair({ memoryMiB: undefined }), 100),
+      togetherIn(pair({})),
+    ]).toEqual([1, 2, 1, 1])
   })
 })
 

@@ -3,7 +3,11 @@
  *
  * On demand a slice has one model in memory. Requests are admitted in the order in which they come; one for another model waits until all before it are answered and until its model
  * is loaded, as a swapping proxy does it (llama-swap's groups). Of Poisson arrivals a request finds its model there with the probability that the one before it was for the same
- * (a cache of one item; Che et al. 2002 have the larger ones), but what follows a load waits too, and arrivals come in bursts, so that it is played.
+ * (a cache of one item), but what follows a load waits too, and arrivals come in bursts, so that it is played.
+ *
+ * Where what models hold of the slice's memory is known, as many stay in it as fit, and whoever was asked for longest ago leaves first (a cache with least recently used; its misses
+ * of Poisson arrivals are King's, 1971). Requests of different models are played one after the other also where both are in memory. A GPU that gives its time to both in slices
+ * answers all of them no later than that, but one of them may take as many times as long as there are models: that much of the SLO is kept for it.
  */
 import { seeded } from '../../profiler/seeded-random.ts'
 import type { Demand } from '../plan/demand.ts'
@@ -37,6 +41,8 @@ export interface TakingTurns {
   readonly factor: number
   readonly rateRps: number
   readonly loadS: number
+  /** What it holds of the slice's memory; absent: nobody knows. */
+  readonly memoryMiB?: number
   /** Until the last of its requests is answered once it was begun. */
   readonly answerS: number
   /** What a request may wait, for loads and for others before it, and still keep the SLO. */
@@ -52,22 +58,33 @@ const daySeconds = 86_400
 /** Requests of one model that tell enough, days that are played at the least and at most, and all requests that are played at most. */
 const [enoughRequests, fewestDays, mostDays, mostRequests] = [2000, 4, 60, 200_000]
 
+/** How many of them may be in memory together, the smallest first: 1 where what one of them holds is not known. */
+export function togetherIn(all: readonly TakingTurns[], roomMiB = 0): number {
+  const sizes = all.map(({ memoryMiB = Number.POSITIVE_INFINITY }) => memoryMiB).sort((a, b) => a - b)
+  if (sizes.at(-1) === Number.POSITIVE_INFINITY) return 1
+  return Math.max(1, sizes.filter((_, i) => sumOf(sizes.slice(0, i + 1)) <= roomMiB).length)
+}
+
 /**
  * @param came whose requests were drawn already
+ * @param roomMiB memory of the slice, as much of it as models may hold together; absent: one of them is in memory at a time
  * @returns undefined where one of them misses its SLO too often, or so many requests come that models are not put out of memory between them
  */
-export function playTurns(all: readonly TakingTurns[], came = new DrawnRequests()): Waits[] | undefined {
+export function playTurns(all: readonly TakingTurns[], came = new DrawnRequests(), roomMiB?: number): Waits[] | undefined {
+  const together = togetherIn(all, roomMiB)
+  const slackS = all.map((one) => one.slackS - (together - 1) * one.answerS)
+  if (together > 1 && slackS.some((left) => left < 0)) return undefined
   const period = Math.max(...all.map(({ asked }) => Math.ceil(lengthOf(asked) / daySeconds - 1e-9)))
   const perDay = all.map(({ factor, asked }) => (factor * requestsOf(asked) * daySeconds) / lengthOf(asked))
   const wanted = Math.min(mostDays, Math.max(fewestDays, ...perDay.map((count) => Math.ceil(enoughRequests / count))))
   const days = period * Math.ceil(wanted / period)
   if (days * perDay.reduce((sum, count) => sum + count, 0) > mostRequests) return undefined
-  const slice = new Slice(all)
+  const slice = new Slice(all, together > 1 ? roomMiB : undefined)
   const seen = all.map(() => new Seen(days))
   for (let day = 0; day < days; day++) {
     for (const { atS, model } of inOrder(all.map((one) => came.on(day, one)))) {
       const { waitS, forLoadsS, loaded } = slice.admit(model, atS)
-      seen[model]!.count(day, forLoadsS, forLoadsS > 1e-9 && waitS > all[model]!.slackS + 1e-9, loaded)
+      seen[model]!.count(day, forLoadsS, forLoadsS > 1e-9 && waitS > slackS[model]! + 1e-9, loaded)
     }
     // Where too many are late by far the rest is spared.
     if (day === period - 1 && all.some(({ mayBeLate }, i) => seen[i]!.late > 4 * mayBeLate)) return undefined
@@ -120,26 +137,31 @@ function* inOrder(times: readonly (readonly number[])[]): Generator<{ readonly a
 const lengthOf = ({ spans }: Asked): number => spans.reduce((sum, { seconds }) => sum + seconds, 0)
 const requestsOf = ({ spans }: Asked): number => spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0)
 
-/** A slice with one model in memory. */
+/** A slice, and who is in its memory. */
 class Slice {
-  #there = -1
+  /** Those in memory, the one that was asked for last at the end. */
+  #there: readonly number[] = []
   /** When all that was admitted is answered, and when the next may begin. */
   #answeredS = 0
   #nextS = 0
   /** When the next may begin of a model that never left. */
   readonly #aloneS: number[]
 
-  constructor(readonly all: readonly TakingTurns[]) {
+  /** @param roomMiB absent: one of them is in memory at a time */
+  constructor(
+    readonly all: readonly TakingTurns[],
+    readonly roomMiB?: number,
+  ) {
     this.#aloneS = all.map(() => 0)
   }
 
   /** What it waits until it is begun, and of that what it would not if its model had a slice of its own. Requests are begun no faster than a replica carries them. */
   admit(model: number, atS: number): { readonly waitS: number; readonly forLoadsS: number; readonly loaded: boolean } {
     const { rateRps, loadS, answerS } = this.all[model]!
-    const loaded = this.#there !== model
-    if (loaded) {
-      this.#nextS = Math.max(atS, this.#answeredS) + loadS
-      this.#there = model
+    const loaded = !this.#there.includes(model)
+    if (this.#there.at(-1) !== model) {
+      this.#nextS = Math.max(atS, this.#answeredS) + (loaded ? loadS : 0)
+      this.#there = [...this.#staying(model, loaded), model]
     }
     const beginS = Math.max(atS, this.#nextS)
     this.#nextS = beginS + 1 / rateRps
@@ -147,6 +169,16 @@ class Slice {
     const alone = Math.max(atS, this.#aloneS[model]!)
     this.#aloneS[model] = alone + 1 / rateRps
     return { waitS: beginS - atS, forLoadsS: beginS - alone, loaded }
+  }
+
+  /** Who stays in memory beside that one. */
+  #staying(model: number, loaded: boolean): readonly number[] {
+    const others = this.#there.filter((one) => one !== model)
+    if (!loaded) return others
+    if (this.roomMiB === undefined) return []
+    const holds = (models: readonly number[]) => sumOf(models.map((one) => this.all[one]!.memoryMiB!))
+    const first = others.findIndex((_, i) => holds([...others.slice(i), model]) <= this.roomMiB!)
+    return first < 0 ? [] : others.slice(first)
   }
 }
 

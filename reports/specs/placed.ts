@@ -64,6 +64,10 @@ export const roomNote =
 export function placedNotes(serving: Serving, scaled: boolean): string[] {
   const { placed } = serving
   if (placed === undefined) return []
+  if (placed.onDemand)
+    return [
+      `others have its room when it is out of memory: ${placed.onDemand} brings it up when its requests come, and they are to be sent there`,
+    ]
   if (placed.inTurns)
     return [
       'others have its room when it is out of memory: nothing but the models of this fleet may ask for these slices, and an update ends a replica before the next begins',

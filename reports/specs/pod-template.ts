@@ -47,7 +47,8 @@ export function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<
           ...(asked && {
             ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
             ...probes(serving, container, 'http'),
-            lifecycle,
+            // A proxy puts it away, once nothing comes.
+            ...(serving.placed?.onDemand ? {} : { lifecycle }),
           }),
           resources: resourcesBlock(serving, gpu),
           ...(volumeMounts.length > 0 ? { volumeMounts } : {}),

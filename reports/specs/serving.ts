@@ -101,6 +101,8 @@ export interface Placed {
   readonly byHour?: readonly number[]
   /** Likewise of each quarter of an hour, where their room is another model's meanwhile: begun early enough already, and 0 where none is in memory. */
   readonly inTurns?: readonly number[]
+  /** None is up until this proxy, of that name, asks for it. */
+  readonly onDemand?: string
   /** Of the IANA database. */
   readonly timezone: string
 }

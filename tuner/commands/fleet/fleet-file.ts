@@ -10,6 +10,7 @@ import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../re
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
+import { migProfilesOf } from '../../../trials/devices/mig.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { secretSpans } from '../../../trials/secrets.ts'
@@ -106,6 +107,7 @@ const model = z
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
     builtin: builtin.optional(),
+    server: z.string().min(1).optional(),
     spare: spare.optional(),
     turns: turns.optional(),
     load: duration.optional(),
@@ -113,7 +115,14 @@ const model = z
     endsEarly: duration.optional(),
     demand,
   })
-  .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns }, context) => {
+  .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns, builtin: inPlace, server }, context) => {
+    if (inPlace !== undefined && server !== undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['server'],
+        message: 'starts it as it is, and builtin: another in its place: one of them',
+        input: server,
+      })
     if ((classes ?? llm) !== undefined && inTurns === 'onDemand')
       context.addIssue({
         code: 'custom',
@@ -197,6 +206,8 @@ export interface FleetModelEntry {
   readonly endsEarlyS?: number
   /** What the built-in predictor serves in its place, where pairs are measured. */
   readonly builtin?: string
+  /** Path of an experiment file that says how its own server is started and asked, likewise. */
+  readonly server?: string
 }
 
 export interface FleetFile {
@@ -230,7 +241,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const models = Object.entries(given.models).map(
     ([
       name,
-      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, endsEarly, ...deployed },
+      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, endsEarly, server, ...deployed },
     ]): FleetModelEntry => {
       const source = sourceOf(path, kinds)
       const inTurns = turns ?? given.turns
@@ -238,6 +249,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       return {
         name,
         ...deployed,
+        ...(server !== undefined && { server: resolve(dirname(path), server) }),
         ...(inTurns !== 'never' && { turns: inTurns }),
         ...(load !== undefined && { loadS: load / 1000 }),
         ...(wake !== undefined && { wakeS: wake / 1000 }),
@@ -322,6 +334,10 @@ function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>,
       name: found.name,
       pricePerHour,
       ...(count !== undefined && { count }),
+      memoryMiB: {
+        [whole]: usableMemoryMiB(found),
+        ...Object.fromEntries(migProfilesOf(found).map((slice) => [slice.name, slice.memoryMiB])),
+      },
       partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
       ...(mps && { mps: { memoryMiB: usableMemoryMiB(found) } }),
     }

@@ -2,9 +2,10 @@
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
-import { type FleetModel, type Packing, whole } from '../../../reports/fleet/packing.ts'
+import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
+import { swapProxyYaml } from '../../../reports/fleet/swap-proxy.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
@@ -30,57 +31,113 @@ interface Deployable {
   readonly source: ModelSource
 }
 
-/** `nodes/mig-layouts.yaml`, and `models/NAME.yaml` for each deployment. Throws what a store or a pod of the user's own does. */
+interface Deployed {
+  readonly serving: Serving
+  readonly files: FleetFiles['files']
+}
+
+/** `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `turns/NAME.yaml` for each set that is loaded as requests come. Throws what a store or a pod of the user's own does. */
 export async function fleetFiles(
-  { atPeaks, hoursRps, rules, turning }: FleetPlan,
+  plan: FleetPlan,
   { headroom, perNode, timezone }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
 ): Promise<FleetFiles> {
+  const { atPeaks, hoursRps, rules, turning } = plan
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
   const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
   const placements = placementsOf(atPeaks.gpus, hourly, rules.spared)
-  const names = deploymentNames(placements)
+  const sets = atPeaks.gpus.flatMap(({ kind, slots }) => slots.flatMap((slot) => (slot.waiting ? [{ kind, slot }] : [])))
+  const swapped = sets.map(({ slot }) =>
+    slot.waiting!.map(({ model, segment, waits }) => ({ model, segment, replicas: 1, share: 1, longestS: waits.longestS })),
+  )
+  const all: readonly Placement[] = [...placements, ...swapped.flat()]
+  const names = deploymentNames(all)
   const files: { path: string; text: string }[] = []
   const leftOut: string[] = []
   if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
-  for (const [i, placement] of placements.entries()) {
+  const deployed = async (placement: Placement, placed: Placed): Promise<Deployed> => {
     const { entry, source } = models.find((one) => one.entry.name === placement.model)!
-    const { replicas, byHour, inTurns } = placement
     const overDay = turning?.find(({ name }) => name === placement.model)?.overDay
-    const placed: Placed = { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone }
+    const name = names[all.indexOf(placement)]!
+    const serving = servingOf(entry, source, placement, name, headroom, placed, perNode(placement.segment.gpu))
+    const written = await renderSpec(target, serving)
+    const folder = written.length === 1 ? 'models' : join('models', serving.name)
+    const said = `${routing(placement, placements, source.buckets, overDay)}${target === 'kubernetes' ? '' : unscheduled(placement)}`
+    const paths = written.map((file) => join(folder, written.length === 1 ? `${serving.name}.yaml` : file.name))
+    return { serving, files: written.map(({ text }, i) => ({ path: paths[i]!, text: `${said}${text}` })) }
+  }
+  const orLeftOut = async (what: string, write: () => Promise<FleetFiles['files']>) => {
     try {
-      if (inTurns && target !== 'kubernetes')
-        throw new SpecError(`it takes turns with others, and ${target} keeps its replicas at all hours`, 'use --target kubernetes')
-      const serving = servingOf(entry, source, placement, names[i]!, headroom, placed, perNode(placement.segment.gpu))
-      const written = await renderSpec(target, serving)
-      const folder = written.length === 1 ? 'models' : join('models', serving.name)
-      for (const { name, text } of written)
-        files.push({
-          path: join(folder, written.length === 1 ? `${serving.name}.yaml` : name),
-          text: `${routing(placement, placements, source.buckets, overDay)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
-        })
+      files.push(...(await write()))
     } catch (error) {
       if (!(error instanceof SpecError)) throw error
-      leftOut.push(`${names[i]}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
+      leftOut.push(`${what}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
     }
   }
-  leftOut.push(...onDemand(atPeaks))
+  for (const placement of placements) {
+    const { replicas, byHour, inTurns } = placement
+    await orLeftOut(names[all.indexOf(placement)]!, async () => {
+      if (inTurns && target !== 'kubernetes')
+        throw new SpecError(`it takes turns with others, and ${target} keeps its replicas at all hours`, 'use --target kubernetes')
+      return (await deployed(placement, { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone })).files
+    })
+  }
+  for (const [i, { kind, slot }] of sets.entries()) {
+    const name = dnsLabel(['turns', i + 1, kind, ...(slot.slice === whole ? [] : [slot.slice])].join('-'))
+    const on = slot.slice === whole ? `a ${kind}` : `${slot.slice} of a ${kind}`
+    await orLeftOut(`${swapped[i]!.map(({ model }) => model).join(', ')} in turns on ${on}`, async () => {
+      mustSwap(slot, turning ?? [], target)
+      const written: { readonly placement: (typeof swapped)[number][number]; readonly made: Deployed }[] = []
+      for (const placement of swapped[i]!)
+        written.push({ placement, made: await deployed(placement, { replicas: 1, onDemand: name, timezone }) })
+      const members = written.map(({ placement: { model, longestS }, made: { serving } }) => ({
+        name: serving.name,
+        model,
+        readyPath: serving.container.readyPath,
+        loadS: turning!.find((of) => of.name === model)!.turning!.loadS,
+        graceS: serving.held.graceSeconds,
+        // As many as come while one waits longest, twice that where they come in bursts.
+        mostRequests: Math.max(
+          leastRequests,
+          Math.ceil(2 * plan.peaksRps[models.findIndex(({ entry }) => entry.name === model)]! * longestS),
+        ),
+      }))
+      return [
+        ...written.flatMap(({ made }) => made.files),
+        { path: join('turns', `${name}.yaml`), text: swapProxyYaml({ name, on, members }) },
+      ]
+    })
+  }
   const cuts = migLayoutsYaml(layouts, perNode)
   return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
 }
 
-/** What is loaded as requests come. Who holds these, and has models loaded, is no object of a cluster. */
-const onDemand = ({ gpus }: Packing): string[] =>
-  gpus.flatMap(({ kind, slots }) =>
-    slots.flatMap(({ slice, waiting }) =>
-      waiting === undefined
-        ? []
-        : [
-            `${waiting.map(({ model }) => model).join(', ')} in turns on ${slice === whole ? `a ${kind}` : `${slice} of a ${kind}`}: a proxy in one pod with that GPU holds their requests and has one of them loaded at a time, such as llama-swap with a group of them (swap: true), each started by its own command, concurrencyLimit: above the requests that wait; or vLLM servers in sleep mode, put to sleep before another is woken (/sleep, /wake_up)`,
-          ],
-    ),
+/** Of a model that is asked for rarely: what llama-swap lets through by itself. */
+const leastRequests = 10
+
+/** Throws SpecError for what pods that come and go cannot do. */
+function mustSwap(
+  { together = 1, waiting = [] }: PackedGpu['slots'][number],
+  turning: readonly FleetModel[],
+  target: SpecTargetName,
+): void {
+  if (target !== 'kubernetes')
+    throw new SpecError(`a proxy brings them up and puts them away, which ${target} does by itself`, 'use --target kubernetes')
+  if (together > 1)
+    throw new SpecError(
+      `${together} of them are in memory together, and a pod is given a GPU or a slice for itself alone`,
+      'start their servers in one pod behind a proxy that keeps so many and puts away whoever was asked for longest ago, or all of them where all fit; or have them in memory one at a time: leave memoryMiB out of their tables',
+    )
+  const woken = waiting.flatMap(({ model }) =>
+    turning.find(({ name }) => name === model)?.turning?.onDemand?.wakeS === undefined ? [] : [model],
   )
+  if (woken.length > 0)
+    throw new SpecError(
+      `weights of ${woken.join(' and ')} are to wait in the host's memory, and a pod that ends leaves nothing there`,
+      'start their servers in one pod behind llama-swap, such as vLLM in sleep mode, put to sleep before another is woken (/sleep, /wake_up); or leave wake: out',
+    )
+}
 
 function servingOf(
   entry: FleetModelEntry,

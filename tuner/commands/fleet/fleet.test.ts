@@ -56,6 +56,9 @@ test('all that is wrong is told at once, with its line', () => {
       'gpus: {T4: }\nmodels:\n  a: {table: a.csv, demand: 1, builtin: bertt}\n  b: {table: a.csv, demand: 1, builtin: llama-3.1-8b}\n',
     ),
   ).toThrow(/fleet.yaml:3: models.a.builtin: .*'bertt'.*bert(.|\n)*fleet.yaml:4: models.b.builtin: llama-3.1-8b generates text/)
+  expect(() => fileOf('gpus: {T4: }\nmodels: {a: {table: a.csv, demand: 1, builtin: bert, server: bert.yaml}}\n')).toThrow(
+    /models.a.server: starts it as it is, and builtin: another in its place/,
+  )
   expect(() => fileOf('gpus: {T5: {}}\nmodels: {a: {table: a.csv, demand: 1}}\n')).toThrow(/gpus: .*T5/)
   expect(() => fileOf('gpus: {GB300: {}}\nmodels: {a: {table: a.csv, demand: 1}}\n')).toThrow()
   expect(() => fileOf('gpus: {T4: {}}\nmodels: {}\n')).toThrow('has no models')
@@ -211,15 +214,15 @@ describe('models in turns', () => {
     ).toThrow(/models.a.turns: models whose requests are told apart take turns by the hours/)
   })
 
-  test('are written with KEDA for Kubernetes, and for nothing that keeps replicas at all hours', async () => {
+  test('are written with KEDA by the hours and a proxy as requests come, for Kubernetes, and for nothing that keeps replicas at all hours', async () => {
     const file = fileOf(
-      'gpus: {L4: }\nmodels:\n  a: {table: a.csv, demand: 5, slo: 1s, image: "x:1"}\n  b: {table: b.csv, demand: 5, slo: 1s, image: "x:2"}\n',
+      `gpus: {L4: }\nmodels:\n${['a', 'b', 'c', 'd'].map((name, i) => `  ${name}: {table: ${name}.csv, demand: 5, slo: 1s, image: "x:${i + 1}"}\n`).join('')}`,
     )
     const stays = [
       { model: 'a', segment, from: 31, to: 80 },
       { model: 'b', segment, from: 81, to: 126 },
     ]
-    const group = { slice: 'whole', waiting: ['c', 'd'].map((model) => ({ model, segment })) }
+    const group = { slice: 'whole', waiting: ['c', 'd'].map((model) => ({ model, segment, waits: { longestS: 40 } })) }
     const plan = {
       atPeaks: {
         gpus: [
@@ -229,34 +232,55 @@ describe('models in turns', () => {
         pricePerHour: 2,
         boundPerHour: 2,
       },
-      hoursRps: [Array<number>(24).fill(5), Array<number>(24).fill(5)],
+      hoursRps: file.models.map(() => Array<number>(24).fill(5)),
+      peaksRps: file.models.map(() => 5),
       rules: noRules,
+      turning: file.models.map(({ name }, i) => ({
+        name,
+        turning: { loadS: 20 + i, loadFrom: 'as given', onDemand: { percentile: 0.99 } },
+      })),
     } as unknown as FleetPlan
-    const of = (target: 'kubernetes' | 'kserve') =>
+    const of = (target: 'kubernetes' | 'kserve', slot: object = group) =>
       fleetFiles(
-        plan,
+        { ...plan, atPeaks: { ...plan.atPeaks, gpus: [plan.atPeaks.gpus[0]!, { kind: 'L4', slots: [slot] }] } } as FleetPlan,
         file,
         file.models.map((entry) => ({ entry, source: { segments: [] } })),
         target,
       )
     const { files, leftOut } = await of('kubernetes')
-    expect(files.map(({ path }) => path)).toEqual([join('models', 'a-l4.yaml'), join('models', 'b-l4.yaml')])
-    const scaled = files.map(({ text }) => {
-      const { objects, problems } = checkManifests(text)
+    expect(files.map(({ path }) => path)).toEqual([
+      ...['a', 'b', 'c', 'd'].map((name) => join('models', `${name}-l4.yaml`)),
+      join('turns', 'turns-1-l4.yaml'),
+    ])
+    const objects = files.map(({ text }) => {
+      const { objects: found, problems } = checkManifests(text)
       expect(problems).toEqual([])
-      return (objects.find((object) => object.kind === 'ScaledObject')!.spec as { triggers: { metadata: object }[] }).triggers.map(
-        ({ metadata }) => metadata,
-      )
+      return found as { kind: string; spec: { triggers: { metadata: object }[]; replicas?: number } }[]
     })
+    const specOf = (i: number, kind: string) => objects[i]!.find((object) => object.kind === kind)!.spec
+    const scaled = [0, 1].map((i) => specOf(i, 'ScaledObject').triggers.map(({ metadata }) => metadata))
+    // Nobody ends by a timer of its own what a proxy puts away.
+    for (const i of [2, 3]) {
+      expect(specOf(i, 'Deployment').replicas).toBe(0)
+      expect(files[i]!.text).not.toContain('preStop')
+      expect(files[i]!.text).toContain('turns-1-l4 brings it up when its requests come')
+      expect(files[i]!.text).toContain(`verify --url http://turns-1-l4/upstream/${'abcd'[i]}-l4 `)
+    }
     expect(scaled).toMatchObject([
       [{ start: '45 7 * * *', end: '0 20 * * *', desiredReplicas: '1' }],
       [{ start: '15 20 * * *', end: '30 7 * * *' }],
     ])
-    expect(leftOut).toEqual([expect.stringMatching(/^c, d in turns on a L4: a proxy in one pod .*llama-swap/)])
-    expect((await of('kserve')).leftOut.slice(0, 2)).toEqual([
+    expect(leftOut).toEqual([])
+    expect(files[4]!.text).toContain('The plan played a load of 22 s (c), 23 s (d)')
+    expect(files[4]!.text).toContain('concurrencyLimit: 400')
+    expect((await of('kserve')).leftOut).toEqual([
       expect.stringContaining('a-l4: it takes turns'),
       expect.stringContaining('b-l4'),
+      expect.stringMatching(/^c, d in turns on a L4: .*use --target kubernetes/),
     ])
+    const beside = await of('kubernetes', { ...group, together: 2 })
+    expect(beside.files).toHaveLength(2)
+    expect(beside.leftOut).toEqual([expect.stringMatching(/^c, d in turns on a L4: 2 of them are in memory together/)])
   })
 })
 

@@ -41,12 +41,13 @@ async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured,
     // Their servers may stand on several nodes.
     if (pools !== undefined) return []
     if (on === undefined || !candidate.feasible || candidate.capacityRps <= 0 || (gpuShare < 1 && migProfile === undefined)) return []
-    const loadS = candidate.usage?.launchSeconds
+    const { launchSeconds: loadS, gpuMemoryMiB: memoryMiB } = candidate.usage ?? {}
     return [
       {
         ...{ gpu: on, slice: migProfile ?? whole, gpus, rateRps: candidate.capacityRps, label: candidate.label, trial: candidate.trial },
         // A virtual server starts in no time.
         ...(loadS && { loadS }),
+        ...(memoryMiB && { memoryMiB }),
         ...(isOfAnswers(slo) && { latencyMs: candidate.sloMsAtCapacity, limitMs: slo.limitMs, idleMs: candidate.idleMs }),
       },
     ]

@@ -140,8 +140,8 @@ async function packedAsMeasured(
   }
 }
 
-const pairSaid = ({ kind, model, others, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
-  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: a batch takes ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
+const pairSaid = ({ kind, model, others, each, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
+  `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: ${each === 'batch' ? 'a batch takes' : 'an answer comes every'} ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
 
 /** Of the solver's time, for what would be otherwise, beside it. */
 const sensitivityShare = 0.25
@@ -204,7 +204,7 @@ async function handOver(folder: string, { files, leftOut }: FleetFiles, found: F
   }
   for (const left of leftOut) process.stderr.write(`not written: ${left}\n`)
   const written = new Set(files.map(({ path }) => path))
-  for (const sub of ['models', 'nodes'])
+  for (const sub of ['models', 'nodes', 'turns'])
     for (const name of existsSync(join(folder, sub)) ? readdirSync(join(folder, sub)) : [])
       if (![...written].some((path) => path === join(sub, name) || path.startsWith(join(sub, name) + sep)))
         process.stderr.write(`${join(folder, sub, name)} is not of this fleet: it was there before\n`)
