@@ -21,9 +21,9 @@ import { registerProfile } from './commands/profile/register.ts'
 import { registerReplay } from './commands/replay/register.ts'
 import { registerSpec } from './commands/spec/register.ts'
 import { registerTune } from './commands/tune/register.ts'
-import { experimentJsonSchema } from './experiment/experiment-schema.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './experiment/names.ts'
 import { knownParameters } from './experiment/parameters.ts'
+import { experimentJsonSchema } from './experiment/schema/experiment-schema.ts'
 import { commandLine } from './tune-program.ts'
 
 const program = new Command('tune')

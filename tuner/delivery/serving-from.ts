@@ -32,8 +32,8 @@ import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { resourcesOf, sourceParameter } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
+import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 const [port, grpcPort] = [8000, 8001]

@@ -1,6 +1,6 @@
 /** What the parts that resolve an experiment share. */
 import type { OwnDevices } from '../../trials/devices/own.ts'
-import type { ExperimentEntries } from './experiment-schema.ts'
+import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
 import type { Path } from './yaml-file.ts'
 

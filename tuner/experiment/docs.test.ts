@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { experimentFileSchema, experimentJsonSchema } from './experiment-schema.ts'
 import { loadExperiment } from './load-experiment.ts'
 import { experimentReference } from './reference.ts'
+import { experimentFileSchema, experimentJsonSchema } from './schema/experiment-schema.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

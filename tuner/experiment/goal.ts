@@ -4,10 +4,10 @@ import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
-import { classLimits } from './class-settings.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
+import { classLimits } from './settings/class-settings.ts'
 import { parsePercentile, parseShare } from './units.ts'
 
 /** @param streams whether answers come token by token, which some metrics need */

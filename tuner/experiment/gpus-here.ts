@@ -4,7 +4,7 @@ import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
-import type { ParameterEntry } from './experiment-schema.ts'
+import type { ParameterEntry } from './schema/experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
 
 /** The GPUs of one model that are here. */

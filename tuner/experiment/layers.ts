@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { meantIssues } from '../../trials/yaml.ts'
-import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './experiment-schema.ts'
+import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './schema/experiment-schema.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 

@@ -1,10 +1,10 @@
 /** The experiment of a command line: file, environment and flags together. The entry of this folder. */
 import type { Surroundings } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
-import type { ExperimentInput } from './experiment-schema.ts'
-import { environmentToLayer, type FlagValues, flagsToLayer } from './flags.ts'
+import { environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
 import { checkLayer, mergeLayers, uniformLayer } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
+import type { ExperimentInput } from './schema/experiment-schema.ts'
 import { takeSecrets } from './secret-values.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
 import type { Layer } from './yaml-file.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeExperiment } from './experiment-document.ts'
-import type { FlagValues } from './flags.ts'
+import type { FlagValues } from './flags/flags.ts'
 import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
 import { ConfigError } from './types.ts'
 

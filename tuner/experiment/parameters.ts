@@ -6,8 +6,8 @@ import { gpuFeatures } from '../../trials/devices/features.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
-import type { ParameterEntry } from './experiment-schema.ts'
-import { geometric, powersOfTwo } from './shorthand.ts'
+import { geometric, powersOfTwo } from './flags/shorthand.ts'
+import type { ParameterEntry } from './schema/experiment-schema.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
 /** A parameter that the built-in predictor, the launchers and the price book understand by its name. */

@@ -1,8 +1,8 @@
 /** The reference of the experiment file as Markdown, from its schema: docs/experiment-file.md holds it, and a test holds them equal. */
 
-import { experimentJsonSchema } from './experiment-schema.ts'
-import { experimentFlags } from './flags.ts'
+import { experimentFlags } from './flags/flags.ts'
 import { knownParameters } from './parameters.ts'
+import { experimentJsonSchema } from './schema/experiment-schema.ts'
 
 interface JsonSchema {
   readonly description?: string

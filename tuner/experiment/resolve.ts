@@ -16,21 +16,15 @@ import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.t
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
-import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
 import { buildSpace } from './default-space.ts'
 import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
-import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
 import { checkVisibility, divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
-import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
-import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
-import { outputTargets } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
-import { checkPools, poolNotices } from './pool-settings.ts'
 import {
   askedProtocol,
   asksForGpu,
@@ -40,11 +34,17 @@ import {
   resolveDevices,
   resolvePredictor,
 } from './predictor-template.ts'
+import { type ExperimentEntries, isDimensionsFile } from './schema/experiment-schema.ts'
+import { outputTargets } from './schema/output-schema.ts'
+import { resolveAnswers } from './settings/answer-settings.ts'
+import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
+import { resolveMetrics } from './settings/metric-settings.ts'
+import { checkPools, poolNotices } from './settings/pool-settings.ts'
+import { checkSpeculation } from './settings/speculation-settings.ts'
+import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './settings/variant-settings.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
-import { checkSpeculation } from './speculation-settings.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
-import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './variant-settings.ts'
 import type { Path } from './yaml-file.ts'
 
 /** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */

@@ -17,8 +17,8 @@ import {
   secretSpans,
 } from '../../trials/secrets.ts'
 import { readExperimentFile } from './experiment-file.ts'
-import type { ExperimentEntries } from './experiment-schema.ts'
 import { checkLayer, joinPath } from './layers.ts'
+import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 

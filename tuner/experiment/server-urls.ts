@@ -5,7 +5,7 @@ import type { Called, UrlTemplate } from '../../trials/launchers/template.ts'
 import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { resolveTls } from './authority.ts'
 import type { Context } from './context.ts'
-import type { ExperimentEntries } from './experiment-schema.ts'
+import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import type { Path } from './yaml-file.ts'
 
 export function urlTemplate(context: Context, common: Called): UrlTemplate {

@@ -4,8 +4,8 @@ import { protocolReference } from '../../profiler/protocols/protocol-table.ts'
 import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
 import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
 import { ownServersReference } from '../../trials/launchers/own-servers.ts'
-import { experimentJsonSchema } from './experiment-schema.ts'
 import { experimentReference } from './reference.ts'
+import { experimentJsonSchema } from './schema/experiment-schema.ts'
 
 const docs = new URL('../../docs/', import.meta.url)
 const page = new URL('experiment-file.md', docs)

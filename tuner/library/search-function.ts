@@ -7,9 +7,9 @@ import type { Configuration, Observation, Problem, StopAssessment } from '../../
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
 import { buildSpace } from '../experiment/default-space.ts'
-import type { ExperimentInput } from '../experiment/experiment-schema.ts'
 import { checkLayer, joinPath, uniformLayer } from '../experiment/layers.ts'
 import { defaults } from '../experiment/names.ts'
+import type { ExperimentInput } from '../experiment/schema/experiment-schema.ts'
 import { parseShare } from '../experiment/units.ts'
 
 /** A number, or why the configuration cannot be measured: that is learned from, too. */

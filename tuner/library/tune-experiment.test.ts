@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { openReader } from '../../trials/store/index.ts'
 import { ConfigError } from '../experiment/config-error.ts'
-import type { ExperimentInput } from '../experiment/experiment-schema.ts'
+import type { ExperimentInput } from '../experiment/schema/experiment-schema.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { tune } from './tune-experiment.ts'
 

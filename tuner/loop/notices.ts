@@ -13,7 +13,7 @@ import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engi
 import type { Provenance } from '../../trials/types.ts'
 import { anchoredServer, architecturesNamed, engineOf, hasServerPrior } from '../backends/estimators.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
-import { acceptanceNotice } from '../experiment/speculation-settings.ts'
+import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /** Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { addExperimentOptions } from '../../experiment/flags.ts'
+import { addExperimentOptions } from '../../experiment/flags/flags.ts'
 import type { CalibrateFlags } from './run.ts'
 
 /** `tune calibrate`: a few sizes measured on a server, so that the device model is that server's. */

@@ -14,8 +14,8 @@ import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import type { LlmRequest } from '../../../trials/launchers/simulated/llm-configuration.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { readLengths } from '../../experiment/lengths.ts'
-import { parseLengths } from '../../experiment/prompt-settings.ts'
-import { duration, quantity, share } from '../../experiment/schema-parts.ts'
+import { duration, quantity, share } from '../../experiment/schema/schema-parts.ts'
+import { parseLengths } from '../../experiment/settings/prompt-settings.ts'
 
 const languageModels = architectures.flatMap(({ kind, name }) => (kind === 'decoder' ? [name] : []))
 const lengths = quantity(parseLengths, 'a length in tokens')

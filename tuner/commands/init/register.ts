@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { ownServerTitles } from '../../../trials/launchers/own-servers.ts'
-import { addChosenOptions } from '../../experiment/flags.ts'
-import { serverFlags } from '../../experiment/server-flags.ts'
+import { addChosenOptions } from '../../experiment/flags/flags.ts'
+import { serverFlags } from '../../experiment/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'
 
 /** What else of an experiment a new file is asked for. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach } from 'vitest'
 import { describeExperiment } from '../experiment-document.ts'
-import type { FlagValues } from '../flags.ts'
+import type { FlagValues } from '../flags/flags.ts'
 import { type ExperimentRequest, loadExperiment } from '../load-experiment.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type MachineFacts } from '../types.ts'
 

@@ -1,0 +1,396 @@
+/** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
+import { type Command, Option } from 'commander'
+import { latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
+import { defaultKind, kindsAsking, objectiveKinds } from '../../../search/objective.ts'
+import { samplerNames } from '../../../search/samplers/sampler-names.ts'
+import { assumedAcceptance, speculativeMethods } from '../../../trials/predictor/llm/speculative-methods.ts'
+import { providerNames } from '../../../trials/prices/providers.ts'
+import { createDraft, type Draft } from '../draft.ts'
+import { backends, defaults, deviceChoices, outputKinds } from '../names.ts'
+import { readOut } from '../out-text.ts'
+import { sloParts } from '../slo-text.ts'
+import type { ConfigProblem, Origin } from '../types.ts'
+import type { Layer } from '../yaml-file.ts'
+import { type Flag, gatherFlag, namesOf } from './flag-entries.ts'
+import { serverFlags } from './server-flags.ts'
+
+const model = 'Model and goal'
+const where = 'Where trials run'
+const space = 'What is tuned'
+const load = 'Load'
+const budget = 'Budget and search'
+const files = 'Files'
+
+const list = (names: readonly string[]) => names.join(' | ')
+
+export const experimentFlags: readonly Flag[] = [
+  {
+    flags: '-m, --model <name>',
+    group: model,
+    path: ['model'],
+    what: 'model to serve: bert, resnet50, ..., or the path of your own or of its config.json',
+  },
+  {
+    flags: '--slo <slo>',
+    group: model,
+    path: ['slo'],
+    parts: (text) => ({ ...sloParts(text) }),
+    joined: true,
+    what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', or several at once: 'p90 ttft<200ms tpot<30ms'",
+  },
+  ...latencyMetricNames.map((metric, i) => ({
+    flags: `--slo-${metric} <duration>`,
+    group: model,
+    path: ['slo', metric],
+    what: `limit of ${latencyMetrics[metric].what}${i === 0 ? '; a request must keep all limits' : ''} (default: none)`,
+  })),
+  {
+    flags: '--error-rate <share>',
+    group: model,
+    path: ['slo', 'errorRate'],
+    what: `highest share of failed requests (default: ${defaults.errorRate})`,
+  },
+  {
+    flags: '--rps <rate>',
+    group: model,
+    path: ['demand'],
+    what: 'demand to serve: 500, 30k/min; finds the cheapest replicas for it (default: none, cheapest per request)',
+  },
+  {
+    flags: '--headroom <share>',
+    group: model,
+    path: ['headroom'],
+    what: `share of the capacity kept free for peaks (default: ${defaults.headroom})`,
+  },
+  {
+    flags: '--min-quality <number>',
+    group: model,
+    path: ['minQuality'],
+    what: "leaves out the file's variants of less quality (default: none)",
+  },
+  {
+    flags: '--objective <name>',
+    group: model,
+    path: ['objective'],
+    what: `${list(objectiveKinds)} (default: ${defaultKind.withDemand} with --rps, else ${defaultKind.plain})`,
+  },
+  {
+    flags: '--metric <name>',
+    group: model,
+    gather: 'list',
+    path: ['metrics'],
+    what: "a metric of the server's own, read under load, and its bound, may be repeated, e.g. 'queue_depth <= 20', 'queue_depth from :8002/metrics' (default: none)",
+  },
+  {
+    flags: '--objective-metric <name>',
+    group: model,
+    path: ['objectiveMetric'],
+    what: `which of the metrics, for ${list(kindsAsking('metric'))} (default: the only one)`,
+  },
+  {
+    flags: '--max-price <money>',
+    group: model,
+    path: ['maxPricePerHour'],
+    what: `$ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
+  },
+  {
+    flags: '--max-energy <joules>',
+    group: model,
+    path: ['maxJoulesPerRequest'],
+    what: 'most energy of a request, J, of what tells its power (default: any)',
+  },
+  { flags: '--name <name>', group: model, path: ['name'], what: 'name of the experiment (default: the model)' },
+
+  { flags: '--backend <name>', group: where, path: ['backend'], what: `${list(backends)} (default: ${defaults.backend})` },
+  {
+    flags: '--devices <name>',
+    group: where,
+    path: ['devices'],
+    what: `${list(deviceChoices)} (default: ${defaults.devices}: GPUs that are here, else emulated ones)`,
+  },
+  {
+    flags: '--acceptance <share>',
+    group: where,
+    path: ['predictor', 'acceptance'],
+    what: `of a modelled language model: probability that a draft token is accepted, an assumption (default: ${speculativeMethods.map((method) => `${method} ${100 * assumedAcceptance[method]}%`).join(', ')})`,
+  },
+  {
+    flags: '--gpus <list>',
+    group: where,
+    path: ['space', 'gpu'],
+    what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB; of language models L4, A10G, L40S, A100-80GB, H100)',
+  },
+  {
+    flags: '--namespace <name>',
+    group: where,
+    path: ['kubernetes', 'namespace'],
+    what: "backend kubernetes: where trials run (default: the current context's)",
+  },
+  {
+    flags: '--image <ref>',
+    group: where,
+    path: ['kubernetes', 'image'],
+    what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0, for trials on GPUs its build with CUDA)',
+  },
+  {
+    flags: '--configure-mig <list>',
+    group: where,
+    path: ['kubernetes', 'configureMig'],
+    what: 'backend kubernetes: has the GPUs of these nodes cut for the run, node=layout: gpu-1=all-1g.5gb (default: no node is touched)',
+  },
+  ...serverFlags,
+
+  {
+    flags: '--cores <values>',
+    group: space,
+    path: ['space', 'cpuCores'],
+    what: 'CPU cores: 1..4, 1,2,8 (default: powers of two up to what is here)',
+  },
+  {
+    flags: '--gpu-memory <values>',
+    group: space,
+    path: ['space', 'gpuMemoryPercent'],
+    what: 'share of one GPU, %: 25,50,100 (default: 10,25,50,100)',
+  },
+  {
+    flags: '--batch <values>',
+    group: space,
+    path: ['space', 'batchSize'],
+    what: 'largest batch: 1..32 (powers of two), 1,4,16 (default: 1..128, on CPU 1..32)',
+  },
+  {
+    flags: '--sequence-length <values>',
+    group: space,
+    path: ['space', 'sequenceLength'],
+    what: "tokens per text: 128 or 64..256 (default: the model's own)",
+  },
+  {
+    flags: '--param <name=values>',
+    group: space,
+    gather: 'parameters',
+    path: ['space'],
+    what: "further parameter, may be repeated, e.g. workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'",
+  },
+  {
+    flags: '--pin <name=value>',
+    group: space,
+    gather: 'entries',
+    path: ['pin'],
+    what: 'holds a parameter at one value, may be repeated, e.g. cpuCores=2',
+  },
+  {
+    flags: '--constraint <condition>',
+    group: space,
+    gather: 'list',
+    path: ['constraints'],
+    what: "what every configuration must keep, may be repeated, e.g. 'batchSize <= queueLimit'",
+  },
+  {
+    flags: '--kv-transfer <way>',
+    group: space,
+    path: ['predictor', 'kvTransfer'],
+    what: "with prefillReplicas and decodeReplicas: GB/s of a GPU and latency between them, e.g. '100 Gb/s, 5ms' (default: 200 GB/s over NVLink in a machine, else 25 GB/s, and 2ms)",
+  },
+
+  {
+    flags: '--arrivals <pattern>',
+    group: load,
+    path: ['load', 'arrivals'],
+    what: `poisson | constant | gamma:CV | on-off:1s,3s | trace:FILE (default: ${defaults.arrivals})`,
+  },
+  {
+    flags: '--payload <file>',
+    group: load,
+    path: ['load', 'payload'],
+    parts: (text) => ({ file: text }),
+    what: 'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: generated for the model)',
+  },
+  {
+    flags: '--body-file <file>',
+    group: load,
+    path: ['load', 'payload'],
+    parts: (text) => ({ file: text }),
+    what: 'another name of --payload: one file that is the whole request, e.g. image.jpg, clip.wav, request.json',
+  },
+  {
+    flags: '--items <numbers>',
+    group: load,
+    path: ['load', 'payload', 'items'],
+    what: "items of one request: 4, 1..16, '1:70, 8:30' (weights) (default: 1)",
+  },
+  {
+    flags: '--golden <answers>',
+    group: load,
+    path: ['golden', 'from'],
+    what: `answers that every other configuration's are held against: first | off | a JSON Lines file of answers (default: ${defaults.golden}, those of the first configuration)`,
+  },
+  {
+    flags: '--timeout <duration>',
+    group: load,
+    path: ['load', 'timeout'],
+    what: 'deadline of one request (default: 10 times the SLO, at least 2s)',
+  },
+  {
+    flags: '--warm-up <requests>',
+    group: load,
+    path: ['load', 'warmUp'],
+    what: 'requests before anything is measured, counted in the time of the launch: 100, or a file of them (default: none but a first one)',
+  },
+  {
+    flags: '--trial-time <duration>',
+    group: load,
+    path: ['load', 'trialTime'],
+    what: `time under open load of one trial, once its server is warm (default: ${defaults.trialTime})`,
+  },
+  {
+    flags: '--confirm-time <duration>',
+    group: load,
+    path: ['load', 'confirmTime'],
+    what: `time under load at a rate that is confirmed; a clear case takes a third of it, a close one twice (default: ${defaults.confirmTime})`,
+  },
+  { flags: '--no-confirm', group: load, path: ['confirm'], value: false, what: 'skip the confirmation of the winner' },
+
+  { flags: '--max-trials <n>', group: budget, path: ['budget', 'maxTrials'], what: `most trials (default: ${defaults.maxTrials})` },
+  {
+    flags: '--time-limit <duration>',
+    group: budget,
+    path: ['budget', 'timeLimit'],
+    what: 'for the whole run: 90s, 10m, 1h30m (default: none)',
+  },
+  {
+    flags: '--budget <money>',
+    group: budget,
+    path: ['budget', 'cost'],
+    what: 'most that the trials may cost together by the price book: $5 (default: no limit)',
+  },
+  {
+    flags: '--tolerance <share>',
+    group: budget,
+    path: ['stop', 'tolerance'],
+    what: `stop when nothing better by this much is left (default: ${defaults.tolerance})`,
+  },
+  {
+    flags: '--certainty <share>',
+    group: budget,
+    path: ['stop', 'certainty'],
+    what: `... with this probability (default: ${defaults.certainty})`,
+  },
+  {
+    flags: '--value-of <money>',
+    group: budget,
+    path: ['stop', 'yearlyBill'],
+    what: 'yearly bill to save on: no trial that costs more than it may save (default: that of the demand, or of one replica)',
+  },
+  { flags: '--parallel <n>', group: budget, path: ['parallel'], what: `trials at once (default: ${defaults.parallel})` },
+  { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
+  {
+    flags: '--no-history',
+    group: budget,
+    path: ['history'],
+    value: false,
+    what: 'do not learn from earlier experiments in the trial store',
+  },
+  { flags: '--seed <n>', group: budget, path: ['seed'], what: `seed of all randomness (default: ${defaults.seed})` },
+
+  {
+    flags: '--gpu-catalogue <file>',
+    group: files,
+    path: ['gpuCatalogue'],
+    what: 'GPUs of your own, YAML (default: the built-in catalogue alone)',
+  },
+  { flags: '--calibration <name>', group: files, path: ['calibration'], what: 'of `tune calibrate`, or none (default: its own)' },
+  { flags: '--prices <file>', group: files, path: ['prices'], what: 'price book, YAML (default: on-demand list prices)' },
+  {
+    flags: '--provider <name>',
+    group: files,
+    path: ['prices'],
+    what: `prices of one provider: ${providerNames.join(', ')}, or a file (default: as --prices)`,
+  },
+  { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
+  {
+    flags: '-o, --out <where>',
+    group: files,
+    path: [],
+    parts: readOut,
+    joined: true,
+    what: `folder for the results (default: tune-results/<experiment>); KIND=URL sends the run on as well, KIND one of ${outputKinds.join(', ')} (docs/outputs.md); may stand several times`,
+  },
+]
+
+export const exampleCommands: readonly (readonly [command: string, what: string])[] = [
+  ['tune --model bert --slo 50ms', 'cheapest per request that keeps p99 at or under 50 ms'],
+  ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest replicas for 500 requests a second'],
+  ['tune --model bert --slo 50ms --gpus T4,L4 --batch 1..32', 'choose between two GPU models'],
+  ['tune --model bert-tiny --slo 50ms --devices cpu', 'real inference on CPU alone'],
+  ['tune --model bert --slo 50ms --backend simulated', 'seconds instead of minutes: nothing is measured'],
+  ['tune -f experiment.yaml --max-trials 10', 'an experiment file; flags win over it'],
+]
+
+/** Flags of a parsed command line, as commander's `opts()` gives them. */
+export type FlagValues = Readonly<Record<string, unknown>>
+
+/** Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything else in its help. No defaults: what is not set must be seen. */
+export function addExperimentOptions(command: Command, examples = exampleCommands): Command {
+  const width = Math.max(...examples.map(([text]) => text.length))
+  command.addHelpText('before', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
+  command.optionsGroup(`${model}:`)
+  command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
+  for (const flag of experimentFlags) command.addOption(optionOf(flag).helpGroup(`${flag.group}:`))
+  command.addOption(new Option('--dry-run', 'show the experiment and its first suggestions, start nothing').helpGroup(`${files}:`))
+  return command
+}
+
+/** Adds some of the experiment's flags, by their long names, to a command that asks for no whole experiment. */
+export function addChosenOptions(command: Command, names: readonly string[]): void {
+  for (const flag of experimentFlags) if (names.includes(namesOf(flag).long)) command.addOption(optionOf(flag))
+}
+
+function optionOf(flag: Flag): Option {
+  const option = new Option(flag.flags, flag.what)
+  if (flag.joined) option.argParser((value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`))
+  if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+  return option
+}
+
+/** The flags as a partial experiment file, and which flag each value came from. Relative paths start from the working directory. */
+export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer; problems: ConfigProblem[] } {
+  const draft = createDraft(folder)
+  const problems: ConfigProblem[] = []
+  for (const flag of experimentFlags) {
+    const { long, key } = namesOf(flag)
+    // `--value-of` is valueOf, which every object inherits.
+    const value = Object.hasOwn(values, key) ? values[key] : undefined
+    if (value === undefined || (flag.value !== undefined && value !== flag.value)) continue
+    const origin: Origin = { kind: 'flag', flag: long }
+    if (flag.gather) gatherFlag(flag, value as string[], { draft, origin, problems })
+    else setValue(draft, flag, flag.value ?? value, origin)
+  }
+  return { layer: draft.layer(), problems }
+}
+
+/** What switches a flag that takes no value, in an environment variable; with one of `off` it is as if the variable were not there. */
+const on = ['1', 'true', 'yes']
+const off = ['0', 'false', 'no']
+
+/**
+ * TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM, ...: every flag that takes one value or none, for CI and containers. They win over the file,
+ * flags over them. What is neither on nor off is set as it stands, for the schema to refuse.
+ */
+export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
+  const draft = createDraft(folder)
+  for (const flag of experimentFlags) {
+    if (flag.gather) continue
+    const variable = `TUNE_${namesOf(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
+    const value = environment[variable]
+    if (value === undefined || value === '') continue
+    if (flag.value === undefined) setValue(draft, flag, value, { kind: 'environment', variable })
+    else if (!off.includes(value.toLowerCase()))
+      setValue(draft, flag, on.includes(value.toLowerCase()) ? flag.value : value, { kind: 'environment', variable })
+  }
+  return draft.layer()
+}
+
+function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): void {
+  if (!flag.parts) draft.set(flag.path, value, origin)
+  else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path, key], part, origin)
+}

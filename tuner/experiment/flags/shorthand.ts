@@ -1,0 +1,63 @@
+/** Short forms of parameter values: '1..32', '1..9 step 2', '1..64 x2', '1, 2, 4', 'T4, V100', 8. */
+import { UnitError } from '../units.ts'
+
+/** Listed values, or a range. */
+export interface Values {
+  readonly values?: readonly (number | string)[]
+  readonly min?: number
+  readonly max?: number
+  readonly step?: number
+  readonly factor?: number
+}
+
+const number = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?`
+const rangePattern = new RegExp(String.raw`^\s*(${number})\s*(%?)\s*\.\.\s*(${number})\s*%?\s*(?:(step|x|\*)\s*(${number}))?\s*$`, 'i')
+
+/**
+ * Reads a short form. A range without a step or factor stays open: its parameter says what lies between (powers of two for batchSize, whole numbers else).
+ * @throws UnitError for an empty list, a range the wrong way round, a step that is not above 0 or a factor not above 1.
+ */
+export function parseShorthand(input: string | number): Values {
+  if (typeof input === 'number') {
+    if (!Number.isFinite(input)) throw new UnitError(`${input} is not a number`, rangeHint)
+    return { values: [input] }
+  }
+  const range = rangePattern.exec(input)
+  if (range) return readRange(input, Number(range[1]), Number(range[3]), range[4]?.toLowerCase(), Number(range[5]))
+  if (input.includes('..')) throw new UnitError(`'${input}' is no range`, rangeHint)
+  const values = input
+    .split(',')
+    .map((value) => value.trim())
+    .filter((value) => value !== '')
+  if (values.length === 0) throw new UnitError('no values', rangeHint)
+  return { values: values.map(asNumber) }
+}
+
+const rangeHint = "write a range such as 1..32, '1..9 step 2', '1..64 x2', or a list such as 1,2,4"
+
+function readRange(input: string, min: number, max: number, word: string | undefined, by: number): Values {
+  if (min > max) throw new UnitError(`'${input}' runs backwards`, `write ${max}..${min}`)
+  if (word === 'step' && !(by > 0)) throw new UnitError(`the step of '${input}' must be more than 0`, rangeHint)
+  if ((word === 'x' || word === '*') && !(by > 1)) throw new UnitError(`the factor of '${input}' must be more than 1`, rangeHint)
+  if (word === 'step') return { min, max, step: by }
+  return word ? { min, max, factor: by } : { min, max }
+}
+
+/** '8' → 8, '1e3' → 1000, 'T4' → 'T4', '0x10' → '0x10'. */
+export function asNumber(value: string): number | string {
+  return new RegExp(`^${number}$`, 'i').test(value) ? Number(value) : value
+}
+
+/** min, min × factor, ... up to max, and max itself. */
+export function geometric(min: number, max: number, factor: number): number[] {
+  const values: number[] = []
+  for (let value = min; value < max * (1 - 1e-9) && values.length < 10_000; value *= factor) values.push(Number(value.toPrecision(12)))
+  return [...values, max]
+}
+
+/** Powers of two within [min, max], and both ends. */
+export function powersOfTwo(min: number, max: number): number[] {
+  const values = new Set([min])
+  for (let value = 1; value < max; value *= 2) if (value > min) values.add(value)
+  return [...values.add(max)]
+}

@@ -1,0 +1,43 @@
+/** `load.arrivals`: how requests of an open load come. */
+import { z } from 'zod'
+import { parseDurationMs, UnitError } from '../units.ts'
+import { duration, quantity, text } from './schema-parts.ts'
+
+export const arrivals = z.union(
+  [
+    quantity(parseArrivals, 'an arrival pattern such as poisson'),
+    z.discriminatedUnion(
+      'kind',
+      [
+        z.strictObject({ kind: z.literal('poisson') }),
+        z.strictObject({ kind: z.literal('constant') }),
+        z.strictObject({
+          kind: z.literal('gamma'),
+          cv: z.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
+        }),
+        z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
+        z.strictObject({ kind: z.literal('trace'), file: text('a path') }),
+      ],
+      { error: 'expected kind: poisson, constant, gamma, on-off or trace' },
+    ),
+  ],
+  { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
+)
+
+/** 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s', 'trace:arrivals.csv'. */
+function parseArrivals(
+  input: string | number,
+):
+  | { kind: 'poisson' | 'constant' }
+  | { kind: 'gamma'; cv: number }
+  | { kind: 'on-off'; on: number; off: number }
+  | { kind: 'trace'; file: string } {
+  const [, kind = '', rest = ''] = /^\s*([a-z-]+)\s*(?::\s*(.*))?$/i.exec(String(input)) ?? []
+  const hint = 'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
+  if ((kind === 'poisson' || kind === 'constant') && rest === '') return { kind }
+  if (kind === 'gamma' && Number(rest) > 0 && Number.isFinite(Number(rest))) return { kind, cv: Number(rest) }
+  const [on, off, ...more] = rest.split(',')
+  if (kind === 'on-off' && on && off && more.length === 0) return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
+  if (kind === 'trace' && rest !== '') return { kind, file: rest.trim() }
+  throw new UnitError(`'${input}' is no arrival pattern`, hint)
+}

@@ -1,0 +1,39 @@
+/** The server's own metrics as they are written: `metrics`. */
+import { z } from 'zod'
+import { metricOfText, ownPort } from '../../../profiler/prometheus.ts'
+import { text } from './schema-parts.ts'
+
+const fromForms = "a path, ':8002/metrics' or a URL"
+
+const metricKeys = z.strictObject({
+  name: text('the name of a metric').describe(
+    'as the server writes it: queue_depth, vllm:gpu_cache_usage_perc; of a histogram the name before _bucket',
+  ),
+  labels: z
+    .record(z.string(), z.union([z.string(), z.number().transform(String)]), { error: 'expected name: value pairs' })
+    .optional()
+    .describe('series that have all of these'),
+  max: z.number({ error: 'expected a number' }).optional().describe('over this a configuration is infeasible; default: it is only shown'),
+  from: text(fromForms)
+    .refine((from) => !from.startsWith(':') || ownPort.test(from), { error: `expected ${fromForms}` })
+    .optional()
+    .describe("where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics"),
+})
+const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
+/** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */
+const written = text('the name of a metric')
+  .transform((given, context): z.input<typeof metricKeys> => {
+    const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
+    const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
+    const named = metricOfText(series.trim())
+    const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
+    if (named !== undefined && !Number.isNaN(max))
+      return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
+    context.addIssue({ code: 'custom', message: `expected ${forms}` })
+    return z.NEVER
+  })
+  .pipe(metricKeys)
+const one = z.union([written, metricKeys], { error: `expected ${forms}` })
+export const metrics = z.union([one.transform((metric) => [metric]), z.array(one)], {
+  error: `expected ${forms}, or a list of these`,
+})

@@ -1,0 +1,48 @@
+/** `send`: programs that a run is told to while it goes on. */
+import { z } from 'zod'
+import { type OutputKind, outputKinds } from '../names.ts'
+import type { OutputAddress, OutputTarget } from '../output-target.ts'
+import { text } from './schema-parts.ts'
+
+const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
+
+const address = text('a URL').refine((url) => url.includes('${') || isHttp(url), {
+  error: 'no http URL',
+  params: { hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000' },
+})
+
+const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
+  [
+    address.transform((url): OutputAddress => ({ url })),
+    z.strictObject({
+      url: address,
+      headers: z
+        .record(z.string(), z.string(), { error: 'expected name: value pairs' })
+        .optional()
+        .describe('of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
+    }),
+  ],
+  { error: 'expected a URL, or {url, headers}' },
+)
+
+const what: Readonly<Record<OutputKind, string>> = {
+  mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
+  opentelemetry: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318',
+  prometheus: 'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
+}
+
+type Entries = { readonly [K in OutputKind]?: OutputAddress }
+
+export const send = z.strictObject(
+  Object.fromEntries(outputKinds.map((kind) => [kind, target.optional().describe(what[kind])])) as Record<
+    OutputKind,
+    z.ZodOptional<typeof target>
+  >,
+)
+
+export const outputTargets = (entries: Entries = {}): OutputTarget[] =>
+  outputKinds.flatMap((kind) => (entries[kind] === undefined ? [] : [{ kind, ...entries[kind] }]))
+
+/** As the experiment file has them. */
+export const sendEntries = (targets: readonly OutputTarget[]): Entries | undefined =>
+  targets.length === 0 ? undefined : Object.fromEntries(targets.map(({ kind, ...rest }) => [kind, rest]))

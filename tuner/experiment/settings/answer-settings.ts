@@ -1,0 +1,59 @@
+/** What answers must be: `expect` and `golden` of the experiment file. */
+import { existsSync } from 'node:fs'
+import { readText } from '../../../profiler/bounded-reader.ts'
+import type { Expectation } from '../../../profiler/protocols/expectations.ts'
+import { stepsOf } from '../../../profiler/protocols/expectations.ts'
+import type { AnswerRules } from '../../../trials/launchers/checked-answers.ts'
+import type { Context } from '../context.ts'
+import { defaults } from '../names.ts'
+import { formatShare } from '../units.ts'
+
+export function resolveAnswers(context: Pick<Context, 'entries' | 'report' | 'pathAt'>): AnswerRules {
+  const { entries, report } = context
+  const { from = defaults.golden, tolerance } = entries.golden ?? {}
+  const expect = Object.entries(entries.expect ?? {}).map(([path, { value, tolerance }]): Expectation => {
+    const at = ['expect', path]
+    const steps = stepsOf(path)
+    if (steps === undefined || steps.length === 0)
+      report(at, `'${path}' is no path`, 'write e.g. outputs.logits.data[0] or predictions[0].label')
+    if (value === undefined && tolerance === undefined) report(at, `neither a value nor a tolerance at ${path}`, 'say what stands there')
+    return { path, value, tolerance }
+  })
+  if (from !== 'first' && from !== 'off') return { expect, golden: givenAnswers(context, from), tolerance }
+  if (from === 'off' && expect.some(({ value }) => value === undefined))
+    report(['expect'], 'a tolerance without a value, and no golden answers', 'give the value, or leave out golden: off')
+  return { expect, golden: from, tolerance }
+}
+
+function givenAnswers({ report, pathAt }: Pick<Context, 'report' | 'pathAt'>, from: string): AnswerRules['golden'] {
+  const file = pathAt(['golden'], from)
+  const hint = 'write first, off, or a JSON Lines file: the whole answer to each request of the payload, in its order'
+  try {
+    if (!existsSync(file)) throw new Error(`no file ${file}`)
+    const lines = readText(file, 'data')
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+    if (lines.length === 0) throw new Error(`${file} is empty`)
+    return { file, documents: lines.map((line, i) => parsed(line, `${from}:${i + 1}`)) }
+  } catch (error) {
+    report(['golden'], `golden answers: ${(error as Error).message}`, hint)
+    return 'off'
+  }
+}
+
+function parsed(line: string, place: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch (error) {
+    throw new Error(`${place}: ${(error as Error).message}`)
+  }
+}
+
+/** The keys `expect` and `golden` of the document. */
+export const answerEntries = ({ expect, golden, tolerance }: AnswerRules) => ({
+  expect: expect.length === 0 ? undefined : Object.fromEntries(expect.map(({ path, ...rest }) => [path, rest])),
+  golden: {
+    from: typeof golden === 'object' ? golden.file : golden,
+    tolerance: tolerance === undefined ? undefined : formatShare(tolerance),
+  },
+})

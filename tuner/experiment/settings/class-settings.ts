@@ -1,0 +1,77 @@
+/** Classes of requests as they are written in the experiment file: what each is, and what is wrong with them together. */
+import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
+import { countsByShare } from '../../../profiler/protocols/request-classes.ts'
+import type { SloLimit } from '../../../profiler/types.ts'
+import type { Context } from '../context.ts'
+import { limitsOf, type SloEntry } from '../parse-slo.ts'
+
+type ClassEntries = Readonly<Record<string, Omit<PromptClass, 'name'> & { readonly slo?: SloEntry }>>
+
+/** Shares are written to the per cent, and thirds do not come to a whole. */
+const shareTolerance = 0.005
+
+interface Beside {
+  readonly inputTokens?: LengthDistribution
+  readonly outputTokens?: LengthDistribution
+  readonly turns?: LengthDistribution
+  readonly lengths?: string
+}
+
+/**
+ * @param beside the keys of `load.payload`
+ * @param count bodies that are made
+ * @param streamed the requests are prompts of a language model
+ */
+export function resolveClasses(
+  { report, broken }: Context,
+  classes: ClassEntries,
+  beside: Beside,
+  count: number,
+  streamed: boolean,
+): readonly PromptClass[] {
+  const at = ['load', 'payload', 'classes']
+  const named = Object.entries(classes).map(([name, { slo: _, ...entry }]): PromptClass => ({ name, ...entry }))
+  if (!streamed) report(at, 'classes of requests are of prompts for language models', 'of other models write items: 1:70, 8:30, say')
+  for (const key of ['inputTokens', 'outputTokens', 'turns', 'lengths'] as const)
+    if (beside[key] !== undefined)
+      report(['load', 'payload', key], `${key} beside classes, which have lengths of their own`, 'keep one of the two')
+  if (named.length === 0) {
+    report(at, 'no class', 'write e.g. chat: {share: 70%, inputTokens: 300, outputTokens: 200}')
+    return named
+  }
+  const shares = named.map(({ share }) => share)
+  const sum = shares.reduce((total, share) => total + share, 0)
+  // A class that could not be read is left out here, and its share with it.
+  if (Math.abs(sum - 1) > shareTolerance && !broken.has('load'))
+    report(
+      at,
+      `the shares of the classes come to ${Number((100 * sum).toPrecision(6))} %`,
+      'they are parts of all requests: 100 % together',
+    )
+  const counts = sum > 0 ? countsByShare(shares, count) : []
+  for (const [i, { name, share }] of named.entries())
+    if (!counts[i])
+      report(
+        [...at, name, 'share'],
+        `${Number((100 * share).toPrecision(6))} % of ${count} requests is none`,
+        'give it a larger share, or make more different requests: count: 4096',
+      )
+  return named
+}
+
+/** Limits that classes have of their own. @param general whether there are limits for those that have none */
+export function classLimits({ report, broken, entries }: Context, general: boolean): SloLimit[] {
+  const classes = Object.entries<ClassEntries[string]>(entries.load?.payload?.classes ?? {})
+  const at = ['load', 'payload', 'classes']
+  const own = classes.map(([name, { slo = {} }]) => limitsOf(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })))
+  const without = classes.flatMap(([name], i) => (own[i]!.length > 0 ? [] : [name]))
+  if (without.length < classes.length && without.length > 0 && !general && !broken.has('load'))
+    report([...at, without[0]!], `no SLO for ${without.join(', ')}`, 'give it limits of its own, or write `slo` for the classes without')
+  if (classes.length > 0 && without.length === 0 && general)
+    report(
+      ['slo'],
+      'limits that hold for no request: every class has its own',
+      'keep the percentile here alone, or leave out the slo of a class',
+    )
+  return own.flat()
+}

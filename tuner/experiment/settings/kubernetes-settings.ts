@@ -1,0 +1,103 @@
+/** The cluster part of an experiment: the pod template and which of its containers is tuned. */
+import type { SearchSpace } from '../../../search/types.ts'
+import { builtinContainer, loadContainer } from '../../../trials/launchers/kubernetes/manifests.ts'
+import { tellsTrialsApart } from '../../../trials/launchers/kubernetes/through.ts'
+import type { Context } from '../context.ts'
+import { defaults } from '../names.ts'
+import { serverUrlOf } from '../server-urls.ts'
+import type { KubernetesSpec } from '../types.ts'
+
+interface Container {
+  readonly name?: unknown
+  readonly image?: unknown
+  readonly ports?: readonly { readonly containerPort?: unknown }[]
+}
+
+export function resolveKubernetes({ entries, report }: Context): KubernetesSpec | undefined {
+  if (entries.kubernetes === undefined) return undefined
+  const { scaleUpTimeout: scaleUpTimeoutMs, ...rest } = entries.kubernetes
+  const given = { ...rest, ...(scaleUpTimeoutMs !== undefined && { scaleUpTimeoutMs }) }
+  if ((entries.backend ?? defaults.backend) !== 'kubernetes')
+    report(
+      ['kubernetes'],
+      `a kubernetes section with backend ${entries.backend ?? defaults.backend}`,
+      'say backend: kubernetes, or leave the section out',
+    )
+  checkThrough(given, report)
+  if (given.job !== undefined) checkOverlay(given.job, 'job', loadContainer, report)
+  if (given.pod === undefined) return given
+  if (!isOwnPredictor(given.pod)) {
+    checkOverlay(given.pod, 'pod', builtinContainer, report)
+    return given
+  }
+  if (entries.predictor?.command !== undefined || entries.predictor?.engine !== undefined || serverUrlOf(entries.predictor) !== undefined)
+    report(
+      ['predictor'],
+      'a predictor beside a pod template',
+      'the pod is the predictor: of `predictor` keep protocol, path, envNames and argFormat at most',
+    )
+  const containers = containersOf(given.pod)
+  const names = containers.map((container) => String(container.name))
+  const container = given.container ?? (names.length === 1 ? names[0] : undefined)
+  if (container === undefined)
+    report(['kubernetes', 'pod'], `kubernetes.pod: which of its containers is tuned: ${names.join(', ')}?`, 'say container: NAME')
+  else if (!names.includes(container))
+    report(['kubernetes', 'container'], `kubernetes.container: the pod has no container ${container}`, `it has ${names.join(', ')}`)
+  const port = given.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
+  return { ...given, container, port: typeof port === 'number' ? port : undefined }
+}
+
+/** A way beside the pod's own address is taken from inside the cluster, and has to lead to one trial among several. */
+function checkThrough({ through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 'through' | 'loadFrom'>, report: Context['report']): void {
+  if (through === undefined || through === 'pod') return
+  const at = ['kubernetes', 'through']
+  if (loadFrom !== 'cluster')
+    report(at, `kubernetes.through with loadFrom ${loadFrom}: from outside the cluster nobody takes that way`, 'leave loadFrom out')
+  if (through === 'service') return
+  const url = through.gateway.replaceAll('${service}', 's').replaceAll('${namespace}', 'n')
+  if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol))
+    report([...at, 'gateway'], `kubernetes.through.gateway: '${through.gateway}' is no URL`, "e.g. 'http://gateway.istio-system.svc'")
+  else if (!tellsTrialsApart(through))
+    report(
+      at,
+      'kubernetes.through: the gateway cannot know which trial is meant',
+      "name the Gateway that routes hang on (parent: {name, namespace}), or put '${service}' into its URL or a header",
+    )
+}
+
+/** A pod template with an image is the user's own predictor; one without is laid over the pod of the built-in predictor. */
+export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
+  pod !== undefined && containersOf(pod).some(({ image }) => image !== undefined)
+
+/** Of a pod that is made here the user may say more, but adds no container by mistake. */
+function checkOverlay(over: Readonly<Record<string, unknown>>, key: 'pod' | 'job', container: string, report: Context['report']): void {
+  const at = ['kubernetes', key]
+  for (const name of Object.keys(over).filter((name) => name !== 'metadata' && name !== 'spec'))
+    report([...at, name], `kubernetes.${key}: '${name}' is no part of a pod template`, 'it has metadata and spec')
+  for (const part of ['metadata', 'spec'])
+    if (over[part] !== undefined && (typeof over[part] !== 'object' || over[part] === null || Array.isArray(over[part])))
+      report([...at, part], `kubernetes.${key}.${part}: expected an object`, `e.g. ${key}: {spec: {tolerations: [...]}}`)
+  const listed = (over.spec as { containers?: unknown } | null | undefined)?.containers
+  if (listed === undefined) return
+  for (const name of Array.isArray(listed) ? listed.map((one: Container | null) => one?.name) : [undefined])
+    if (name !== container)
+      report(
+        [...at, 'spec', 'containers'],
+        `kubernetes.${key}: ${name === undefined ? 'a container without a name' : `container ${name} has no image`}`,
+        `its own container is called ${container}${key === 'pod' ? '; a predictor of your own names its image' : ''}`,
+      )
+}
+
+/** Containers of a pod template that have a name. */
+export function containersOf(pod: Readonly<Record<string, unknown>>): Container[] {
+  const spec = pod.spec as { containers?: unknown } | null | undefined
+  if (!Array.isArray(spec?.containers)) return []
+  return (spec.containers as (Container | null)[]).filter((container): container is Container => typeof container?.name === 'string')
+}
+
+/** A pod that holds GPUs has a price only if their model is known. */
+export function checkPodGpu({ report }: Context, space: SearchSpace): void {
+  const has = (name: string) => space.parameters.some((parameter) => parameter.name === name)
+  if (has('gpus') && !has('gpu'))
+    report(['kubernetes', 'pod'], 'the pod asks for a GPU, but not for which', 'say it: --gpus T4, or --pin gpu=T4')
+}

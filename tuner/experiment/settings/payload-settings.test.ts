@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { readTrace } from '../trace.ts'
+import { formatItems, parseItems, payloadKind } from './payload-settings.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'payload-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const write = (name: string, text: string) => {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+describe('numbers of items', () => {
+  test.each([
+    [8, { kind: 'fixed', items: 8 }, '8'],
+    ['1..16', { kind: 'uniform', from: 1, to: 16 }, '1..16'],
+    ['1, 2,4', { kind: 'weighted', items: [1, 2, 4], weights: [1, 1, 1] }, '1:1, 2:1, 4:1'],
+    ['1:70%, 8:20, 32:0.5', { kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 0.5] }, '1:70, 8:20, 32:0.5'],
+    ['lognormal:4,0.6', { kind: 'lognormal', median: 4, sigma: 0.6 }, 'lognormal:4,0.6'],
+  ])('%s', (text, counts, written) => {
+    expect(parseItems(text)).toEqual(counts)
+    expect(formatItems(parseItems(text))).toBe(written)
+    expect(parseItems(written)).toEqual(counts)
+  })
+  test.each(['', '0', '-1', '1.5', '4..2', '1:', '1:0', '1:2:3', '5000', 'lognormal:0,1', 'normal:1,2'])("'%s' is none", (text) => {
+    expect(() => parseItems(text)).toThrow(`'${text}' is no number of items`)
+  })
+})
+
+describe('traces', () => {
+  test('times alone, with or without a header; other columns mean nothing without one', () => {
+    expect(readTrace(write('a.csv', '0\n10.5, 7\n\n20\n'), 'a.csv')).toEqual({ atMs: [0, 10.5, 20] })
+    expect(readTrace(write('a.csv', 'time\n0\n10\n'), 'a.csv')).toEqual({ atMs: [0, 10] })
+  })
+  test('items and bodies by their columns', () => {
+    const order = { file: join(folder, 'a.csv'), lines: [2, 4], items: [1, 8], bodies: [3, 0] }
+    expect(readTrace(write('a.csv', 'body;ms;size\n3;0;1\n\n0;5;8\n'), 'a.csv')).toEqual({ atMs: [0, 5], order })
+  })
+  test.each([
+    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time in ms"],
+    ['ms,items\n0,1\n1,0\n', "a.csv:3: '0' is no number of items, from 1"],
+    ['ms,body\n0,1\n1\n', "a.csv:3: '' is no number of a body, from 0"],
+    ['5\n4\n', "a.csv:2: '4' is before the line above"],
+    ['ms\n5\n', 'the trace a.csv has 1 arrivals'],
+  ])('%j names its line', (text, message) => {
+    expect(() => readTrace(write('a.csv', text), 'a.csv')).toThrow(message)
+  })
+})
+
+test('a payload is what its path holds', () => {
+  expect(payloadKind(write('bodies.jsonl', '{}'))).toBe('file')
+  expect(payloadKind(write('texts.TXT', 'a'))).toBe('texts')
+  expect(() => payloadKind(folder)).toThrow('holds no picture')
+  write('x.jpeg', 'x')
+  expect(payloadKind(folder)).toBe('images')
+  expect(() => payloadKind(write('empty.jsonl', ''))).toThrow('is empty')
+  expect(() => payloadKind(join(folder, 'none'))).toThrow('no payload file')
+})

@@ -1,0 +1,76 @@
+/** Request payloads as they are written: files by what they are, numbers of items. */
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import type { ItemCounts, PayloadSource } from '../../../profiler/payload-source.ts'
+import { typeOfFile } from '../../../profiler/protocols/request-forms.ts'
+import { UnitError } from '../units.ts'
+
+const itemsHint = "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
+const payloadHint =
+  'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
+const mostItems = 4096
+
+/** '4', '1..16', '1, 2, 4', '1:70, 8:20, 32:10', 'lognormal:4,0.6'; throws a UnitError. */
+export function parseItems(input: string | number): ItemCounts {
+  const text = String(input).trim()
+  const fail = (): never => {
+    throw new UnitError(`'${input}' is no number of items`, itemsHint)
+  }
+  const whole = (value: string) => {
+    const items = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
+    return items >= 1 && items <= mostItems ? items : fail()
+  }
+  const tail = /^lognormal:\s*([\d.]+)\s*,\s*([\d.]+)$/.exec(text)
+  if (tail) {
+    const [median, sigma] = [Number(tail[1]), Number(tail[2])]
+    return median > 0 && sigma >= 0 ? { kind: 'lognormal', median, sigma } : fail()
+  }
+  const range = text.split('..')
+  if (range.length === 2) {
+    const [from, to] = range.map(whole) as [number, number]
+    return from <= to ? { kind: 'uniform', from, to } : fail()
+  }
+  const parts = text.split(',').map((part) => part.trim().split(':'))
+  if (parts.length === 1 && parts[0]!.length === 1) return { kind: 'fixed', items: whole(text) }
+  const weights = parts.map(([, weight, ...more]) => {
+    const share = weight === undefined ? 1 : Number(weight.replace(/%$/, ''))
+    return weight !== '' && more.length === 0 && share > 0 && Number.isFinite(share) ? share : fail()
+  })
+  return { kind: 'weighted', items: parts.map(([items = '']) => whole(items)), weights }
+}
+
+/** What `parseItems` reads. */
+export function formatItems(counts: ItemCounts): string {
+  switch (counts.kind) {
+    case 'fixed':
+      return String(counts.items)
+    case 'uniform':
+      return `${counts.from}..${counts.to}`
+    case 'lognormal':
+      return `lognormal:${counts.median},${counts.sigma}`
+    case 'weighted':
+      return counts.items.map((items, i) => `${items}:${counts.weights[i]}`).join(', ')
+  }
+}
+
+/** What a path holds, by what it is. Throws a UnitError for one that holds no payload. */
+export function payloadKind(path: string): 'file' | 'texts' | 'images' {
+  if (!existsSync(path)) throw new UnitError(`no payload file ${path}`, payloadHint)
+  const about = statSync(path)
+  if (about.isDirectory()) {
+    if (!readdirSync(path).some((name) => /\.(jpe?g|png)$/i.test(name))) throw new UnitError(`${path} holds no picture`, payloadHint)
+    return 'images'
+  }
+  if (!about.isFile()) throw new UnitError(`${path} is no file`, payloadHint)
+  if (about.size === 0) throw new UnitError(`the payload file ${path} is empty`, payloadHint)
+  return /\.txt$/i.test(path) ? 'texts' : 'file'
+}
+
+/** The keys of `load.payload`. */
+export const payloadEntries = (payload: PayloadSource): Record<string, unknown> => ({
+  ...(payload.kind !== 'generated' && { file: payload.path }),
+  ...(payload.kind !== 'file' && { count: payload.count, items: payload.items && formatItems(payload.items) }),
+})
+
+/** The content type of a file that is one whole request; undefined for one that holds requests. @param said as the user has it, for files that names do not tell */
+export const wholeType = (path: string, said: string | undefined): string | undefined =>
+  /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? typeOfFile(path))

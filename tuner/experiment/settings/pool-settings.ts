@@ -1,0 +1,83 @@
+/** Pools of prefill and decode servers in a space: what goes together, where they can be had, and what is assumed of them. */
+import { parameterValues } from '../../../search/space.ts'
+import type { Parameter, SearchSpace } from '../../../search/types.ts'
+import type { LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
+import { assumedTransfers, gpusOfMachine, pooledEngines, splitCondition } from '../../../trials/launchers/simulated/llm-pools.ts'
+import { isStarted, type PredictorTemplate } from '../../../trials/launchers/template.ts'
+import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
+import { poolParameters } from '../../../trials/resources.ts'
+import type { Context } from '../context.ts'
+import { defaults } from '../names.ts'
+import { splitParameters } from '../tensor-parallel.ts'
+
+const isOfPools = ({ name }: Parameter): boolean => (poolParameters as readonly string[]).includes(name)
+
+/** The most servers that a parameter asks for. */
+const mostOf = (parameter: Parameter): number =>
+  Math.max(...(parameterValues(parameter) ?? [(parameter as { max: number }).max]).map(Number))
+
+/** Whether any configuration has pools. */
+const hasPools = ({ parameters }: SearchSpace): boolean => parameters.some((parameter) => isOfPools(parameter) && mostOf(parameter) > 0)
+
+/** Leaves out servers of one kind without the other, and where both are choices, GPUs of theirs that cannot hand over to each other. @param server that is modelled */
+export function poolConditions(parameters: readonly Parameter[], server: LanguageServer = llmDefaults.engine): string[] {
+  if (parameters.filter(isOfPools).length < poolParameters.length) return []
+  const split = splitParameters.every((name) => parameters.some((parameter) => parameter.name === name))
+  return [
+    '(prefillReplicas == 0 and decodeReplicas == 0) or (prefillReplicas > 0 and decodeReplicas > 0)',
+    ...(split ? [splitCondition(server)] : []),
+  ]
+}
+
+const example = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
+
+/** Pools are simulated, of the servers whose way of handing over is modelled; what runs already may be told by its numbers. */
+export function checkPools({ entries, report }: Context, predictor: PredictorTemplate, space: SearchSpace): void {
+  const named = space.parameters.filter(isOfPools)
+  if (!hasPools(space)) {
+    const decodeGpus = space.parameters.find(({ name }) => name === 'decodeGpus')
+    if (decodeGpus !== undefined)
+      report(
+        [Object.hasOwn(entries.pin ?? {}, 'decodeGpus') ? 'pin' : 'space', 'decodeGpus'],
+        'decodeGpus: no configuration has decode servers',
+        `tune them: ${example}`,
+      )
+    if (predictor.kind === 'builtin' && predictor.kvTransfer !== undefined)
+      report(['predictor', 'kvTransfer'], 'kvTransfer: no configuration has pools of prefill and decode servers', `tune them: ${example}`)
+    return
+  }
+  const { name } = named.find((parameter) => mostOf(parameter) > 0)!
+  const at = [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
+  if (named.length < poolParameters.length) {
+    const other = poolParameters.find((one) => one !== name)
+    report(at, `${name} without ${other}: neither kind of servers answers alone`, `give both: ${example}`)
+  }
+  if (!isStarted(predictor)) return
+  const standsFor = predictor.kind === 'builtin' ? (predictor.standsFor ?? llmDefaults.engine) : undefined
+  if (standsFor === undefined || (entries.backend ?? defaults.backend) !== 'simulated')
+    report(
+      at,
+      `${name}: pools of prefill and decode servers are simulated, and not started`,
+      'use --backend simulated with --server vllm or sglang; a router that runs already is measured by its --url, with both numbers pinned',
+    )
+  else if (!pooledEngines.includes(standsFor))
+    report(
+      at,
+      `${name}: ${standsFor} has no pools of prefill and decode servers here`,
+      `${pooledEngines.join(' and ')} have: --server vllm`,
+    )
+}
+
+/** What is assumed of them. */
+export function poolNotices(predictor: PredictorTemplate, space: SearchSpace): string[] {
+  if (predictor.kind !== 'builtin' || !hasPools(space)) return []
+  const { nvlink, network } = assumedTransfers
+  const { gbPerS, latencyMs = network.latencyMs } = predictor.kvTransfer ?? {}
+  const bandwidth =
+    gbPerS === undefined
+      ? `over NVLink at ${nvlink.gbPerS} GB/s a GPU where one machine of ${gpusOfMachine} GPUs holds both pools, else over the network (or PCIe) at ${network.gbPerS} GB/s a GPU`
+      : `at ${gbPerS} GB/s a GPU`
+  return [
+    `Pools of prefill and decode servers are SIMULATED; no real ones were compared. ASSUMED: keys and values move ${bandwidth}, with ${latencyMs} ms a request (predictor.kvTransfer says otherwise). Manifests of pools are written for SGLang alone (tune spec --server sglang).`,
+  ]
+}

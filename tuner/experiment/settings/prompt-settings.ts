@@ -1,0 +1,115 @@
+/** Prompts for language models: lengths as they are written in the experiment file. */
+import type { LengthDistribution, PromptClass, PromptSpec } from '../../../profiler/prompt-spec.ts'
+import type { Slo } from '../../../profiler/types.ts'
+import { formatDuration, formatShare, UnitError } from '../units.ts'
+
+const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
+
+/** '512', '100..500', 'normal:512,128', 'lognormal:120,0.9'; throws a UnitError. */
+export function parseLengths(input: string | number): LengthDistribution {
+  const text = String(input).trim()
+  const whole = (value: string | undefined): number | undefined =>
+    value !== undefined && /^[1-9]\d*$/.test(value.trim()) ? Number(value) : undefined
+  const fixed = whole(text)
+  if (fixed !== undefined) return { kind: 'fixed', tokens: fixed }
+  const [from, to, ...more] = text.split('..').map(whole)
+  if (from !== undefined && to !== undefined && more.length === 0 && from <= to) return { kind: 'uniform', from, to }
+  const [, kind, first, second] = /^(normal|lognormal):\s*([\d.]+)\s*,\s*([\d.]+)$/.exec(text) ?? []
+  const [a, b] = [Number(first), Number(second)]
+  if (kind !== undefined && a > 0 && b >= 0)
+    return kind === 'normal' ? { kind, mean: a, deviation: b } : { kind: 'lognormal', median: a, sigma: b }
+  throw new UnitError(`'${input}' is no length in tokens`, hint)
+}
+
+/** What `parseLengths` reads. */
+function formatLengths(lengths: LengthDistribution): string {
+  switch (lengths.kind) {
+    case 'fixed':
+      return String(lengths.tokens)
+    case 'uniform':
+      return `${lengths.from}..${lengths.to}`
+    case 'normal':
+      return `normal:${lengths.mean},${lengths.deviation}`
+    case 'lognormal':
+      return `lognormal:${lengths.median},${lengths.sigma}`
+  }
+}
+
+/** Keys of `load.payload` that are about prompts. */
+interface PromptEntries {
+  readonly inputTokens?: LengthDistribution
+  readonly outputTokens?: LengthDistribution
+  readonly sharedPrefixTokens?: number
+  readonly prefixes?: number
+  readonly turns?: LengthDistribution
+  readonly conversations?: number
+  readonly ignoreEos?: boolean
+  /** Path of a tokenizer.json. */
+  readonly tokenizer?: string
+  /** Path of a file of lengths. */
+  readonly lengths?: string
+}
+
+const promptKeys = [
+  'inputTokens',
+  'outputTokens',
+  'sharedPrefixTokens',
+  'prefixes',
+  'turns',
+  'conversations',
+  'ignoreEos',
+  'tokenizer',
+] as const
+
+/** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
+export function promptsOf(
+  given: PromptEntries,
+  recorded?: PromptSpec['recorded'],
+  classes?: PromptSpec['classes'],
+): PromptSpec | undefined {
+  if (recorded === undefined && classes === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
+  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, turns, conversations, ignoreEos, tokenizer } = given
+  return {
+    ...(recorded && { recorded }),
+    ...(classes && { classes }),
+    inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
+    outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
+    sharedPrefixTokens,
+    prefixes,
+    ...(turns && { turns }),
+    ...(conversations !== undefined && { conversations }),
+    ignoreEos,
+    ...(tokenizer !== undefined && { tokenizer }),
+  }
+}
+
+/** The keys of `load.payload` again. */
+export const promptEntries = (
+  { recorded, classes, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
+  slo: Slo,
+  lengthsPath?: string,
+): Record<string, unknown> => ({
+  ...prompts,
+  ...(turns && { turns: formatLengths(turns) }),
+  ...(recorded
+    ? { lengths: lengthsPath }
+    : classes
+      ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each, slo)])) }
+      : lengthsEntry({ inputTokens, outputTokens })),
+})
+
+const lengthsEntry = ({ inputTokens, outputTokens }: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({
+  inputTokens: formatLengths(inputTokens),
+  outputTokens: formatLengths(outputTokens),
+})
+
+function classEntry(of: PromptClass, slo: Slo) {
+  const own = limitEntries(slo, of.name)
+  return { share: formatShare(of.share), ...lengthsEntry(of), ...(Object.keys(own).length > 0 && { slo: own }) }
+}
+
+/** The limits of a class, or of no class, as `slo` has them: latency → '300ms'. */
+export const limitEntries = ({ limits = [] }: Slo, requestClass: string | undefined): Record<string, string> =>
+  Object.fromEntries(
+    limits.filter((limit) => limit.requestClass === requestClass).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)]),
+  )
