@@ -11,6 +11,7 @@ const hardly = 0.1
 /** Their length, seconds: two counts of a second, whenever the first one began; and a whole one more where many were let in at once and those did not tell. */
 const limitS = 2.3
 const longerS = 3.3
+const mostTimes = overLimit ** 3
 export const mostLimitWindows = 4
 
 /**
@@ -31,7 +32,7 @@ export async function clockLimit(
   if (limit !== undefined || (rateLimitOf(runs) !== undefined && !letsInByTheClock(runs))) return { limit, held }
   const all = [...runs]
   let [times, seconds] = [overLimit, limitS]
-  for (let window = 1; limit === undefined && window <= mostLimitWindows; window++) {
+  for (let window = 1; limit === undefined && times <= mostTimes && window <= mostLimitWindows; window++) {
     const rateRps = Math.min(mostRps, answeredRps * times)
     if (!(rateRps > 0)) break
     const played = await session.open(rateRps, seconds, seed + window, 'search')
