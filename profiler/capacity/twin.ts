@@ -7,12 +7,13 @@
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../seeded-random.ts'
+import { blockLength } from '../statistics/dependence.ts'
 import { leastOf } from '../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { asLongFor, type Longest, longestOf, ranksIn } from './longest-of.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
-import type { Stalling } from './stalls.ts'
+import { type Stalling, servedBy, usualTimes } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
 
 /** Steps grouped by the number present, neighbours together where they do not differ. */
@@ -23,6 +24,8 @@ export interface Twin {
   readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
+  /** Probability that a step is the one that followed the last: the greater the longer steps stay longer, or shorter, than such steps usually are. */
+  readonly follows: number
   readonly drain?: Drain
   /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
   readonly line?: Line
@@ -102,8 +105,8 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
   departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) && departed[i]! <= Math.min(present[i]!, most)
 
 const fewestPerBin = 8
-/** Probability that a step is the one that followed the last. */
-export const keepGoing = 0.8
+/** Least probability that a step is the one that followed the last. */
+const leastFollows = 0.8
 /** Variance of the draws over that of as many as there are: of steps and batches, which are no whole picture of the server, and of the service times of workers, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
@@ -153,6 +156,7 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     binOf,
     binOfStep,
     bins: groups.map((g) => Int32Array.from(g.members)),
+    follows: Math.max(leastFollows, 1 - 1 / blockLength(logsToUsual(steps))),
     drain: kind.batching ? undefined : drainOf(steps, largest),
     ...scale,
     fromBack: youngestFirst(steps),
@@ -165,6 +169,13 @@ function scaleOf(steps: Steps, batching: Batching | undefined): Pick<Twin, 'line
   if (batching === undefined) return {}
   return batching.longestEach === undefined ? { line: lineThrough(steps) } : { longest: longestOf(steps, batching.longestEach) }
 }
+
+function logsToUsual(steps: Steps): number[] {
+  const usualMs = usualTimes([steps])
+  return steps.tookMs.map((ms, i) => Math.log(Math.max(leastShare, ms / usualMs[servedBy(steps, i)]!)))
+}
+/** Of what such steps usually take, below which one counts as no shorter. */
+const leastShare = 0.05
 
 const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
 
@@ -198,7 +209,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   for (
     let i = Math.floor(uniform() * n);
     drawn.present.length < n / overdispersed[twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'];
-    i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
+    i = uniform() < twin.follows ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
@@ -243,6 +254,14 @@ export function saturationOf(twin: Twin): number {
   return (1000 * workers * departed) / ms
 }
 
+/** Standard error of that by the chance of one answer, as a share: a batch has many answers, and but one time. */
+export function saturationErrorOf(twin: Twin): number {
+  const tookMs = stepsWhenFull(twin)
+  const { mean, variance } = moments(tookMs, [...tookMs.keys()])
+  const answers = (saturationOf(twin) * mean) / 1000 / (twin.workers ?? 1)
+  return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
+}
+
 /** How long the steps of a queue without end take, ms: full batches. */
 export const stepsWhenFull = (twin: Twin): number[] =>
   Array.from(twin.bins.at(-1)!, (i) => (twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most)))
@@ -274,7 +293,7 @@ export function simulate(
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
   }
-  const { binOf, bins, binOfStep, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
+  const { binOf, bins, binOfStep, follows, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -294,7 +313,7 @@ export function simulate(
     const present = tail - head
     const b = binOf[Math.min(present, largest)]!
     // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < follows) step++
     else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
     const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
     const leaving =
@@ -318,12 +337,12 @@ export function simulate(
 
 /** How long a batch of so many that begins then is served, asked for in order of time. */
 function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: Stalling): (size: number, beganMs: number) => number {
-  const { binOf, binOfStep, bins } = twin
+  const { binOf, binOfStep, bins, follows } = twin
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
     const bin = binOf[Math.min(size, largest)]!
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < keepGoing) step++
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < follows) step++
     else step = bins[bin]![Math.floor(uniform() * bins[bin]!.length)]!
     const took = servedMs(twin, step, size)
     return slowness * (took + stalling(beganMs, took))
@@ -332,7 +351,7 @@ function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: St
 
 /** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
 function serveByWorkers(
-  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
+  { steps, follows, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
@@ -343,7 +362,7 @@ function serveByWorkers(
   const { tookMs } = steps
   let step = -1
   const serviceMs = (beganMs: number) => {
-    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
+    step = step >= 0 && step + 1 < tookMs.length && uniform() < follows ? step + 1 : Math.floor(uniform() * tookMs.length)
     return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
   }
   if (shared) {
