@@ -3,12 +3,11 @@
  * simulation lasts. What is left of the saturation follows from how fast work comes and goes, and how much both vary (heavy traffic: Kingman 1961; for several
  * workers Köllerström 1974): waits are exponential, of mean variance / (2 (1 - utilization)).
  */
-import { saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
+import { keepGoing, saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
 
 /** Utilization from which waits are near enough to exponential: the capacity is then within 0.1 % of Crommelin's for constant services. */
 const busy = 0.97
-/** Of a neighbour's weight, below which those further off count no more. */
-const leastWeight = 0.01
+const lags = 20
 
 /**
  * Requests per second at which the share `allowed` of Poisson arrivals stays longer than the limit. Undefined where the queue is not busy enough then for the
@@ -28,16 +27,15 @@ export function heavyTrafficCapacity(twin: Twin, limitMs: number, allowed: numbe
 
 /** Mean of the steps of a queue without end, and their variance in the long run: with that of neighbours, which the twin mostly takes in a row. */
 function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
-  const { workers, follows } = twin
+  const { workers } = twin
   const tookMs = stepsWhenFull(twin)
   const n = tookMs.length
   const meanMs = tookMs.reduce((total, ms) => total + ms, 0) / n
-  const lags = workers === undefined ? 0 : Math.min(n - 1, Math.floor(Math.log(leastWeight) / Math.log(follows)))
   let variance = 0
-  for (let lag = 0; lag <= lags; lag++) {
+  for (let lag = 0; lag <= (workers === undefined ? 0 : Math.min(lags, n - 1)); lag++) {
     let product = 0
     for (let i = 0; i < n; i++) product += (tookMs[i]! - meanMs) * (tookMs[(i + lag) % n]! - meanMs)
-    variance += ((lag === 0 ? 1 : 2 * follows ** lag) * product) / n
+    variance += ((lag === 0 ? 1 : 2 * keepGoing ** lag) * product) / n
   }
   return { meanMs, variance: Math.max(0, variance) }
 }

@@ -44,7 +44,7 @@ describe('a server that refuses', () => {
   test('by a limit that adapts: from which rate on is said not to be known, and the interval reaches down', async () => {
     const { found, covers } = await measured(/a limit that adapts/, five)
     const open = found.filter(({ outcome, detail }) => outcome === 'budget' && detail?.startsWith('requests are refused under overload'))
-    expect(open.length).toBeGreaterThanOrEqual(4)
+    expect(open.length).toBeGreaterThanOrEqual(3)
     expect(covers).toBeGreaterThanOrEqual(4)
     // Of which seeds nothing else is told: refusals only while it was busy are no bucket's.
     const others = await measured(/a limit that adapts/, [1007, 1009])

@@ -25,7 +25,6 @@ const always = (step: Step, more: Partial<Twin> = {}): Twin => ({
   binOf: Int32Array.of(0, 0),
   binOfStep: Int32Array.of(0),
   bins: [Int32Array.of(0)],
-  follows: 0.8,
   ...more,
 })
 const latencies = (twin: Twin, arrivalsMs: readonly number[], slowness = 1, stalling?: (began: number, took: number) => number) => {
@@ -190,7 +189,6 @@ describe('a twin under arrivals', () => {
       binOf: Int32Array.of(0, 0, 1),
       binOfStep: Int32Array.of(0, 1),
       bins: [Int32Array.of(0), Int32Array.of(1)],
-      follows: 0.8,
     }
     // Alone 10 ms; three are there: 100; two: 100; alone again: 10.
     expect(latencies(twin, [0, 1, 2, 3])).toEqual([10, 109, 208, 217])
@@ -201,7 +199,6 @@ describe('a twin under arrivals', () => {
     const twin = twinOf(stepsOf(Array.from({ length: 500 }, (_, i) => ({ tookMs: 100 + i }))))
     const single: Twin = {
       ...twin,
-      follows: 0.8,
       binOf: Int32Array.of(0, 0),
       binOfStep: new Int32Array(500),
       bins: [Int32Array.from({ length: 500 }, (_, i) => i)],
@@ -215,21 +212,9 @@ describe('a twin under arrivals', () => {
   })
 })
 
-test('a twin of steps that are long for long goes on with them, and of others as long as five', () => {
-  const uniform = seeded(5)
-  let slow = false
-  const inSpells = Array.from({ length: 800 }, () => {
-    if (uniform() < 0.02) slow = !slow
-    return { tookMs: slow ? 14 : 10 }
-  })
-  const inNoOrder = Array.from({ length: 800 }, () => ({ tookMs: uniform() < 0.5 ? 14 : 10 }))
-  expect(twinOf(stepsOf(inSpells)).follows).toBeGreaterThan(0.96)
-  expect(twinOf(stepsOf(inNoOrder)).follows).toBe(0.8)
-})
-
 describe('a twin drawn anew', () => {
   const n = 4000
-  const twin: Twin = { ...twinOf(stepsOf(Array.from({ length: n }, (_, i) => ({ tookMs: 100 + (i % 7), rank: i })))), follows: 0.8 }
+  const twin = twinOf(stepsOf(Array.from({ length: n }, (_, i) => ({ tookMs: 100 + (i % 7), rank: i }))))
 
   test('has half as many steps, four in five of them after the one before them', () => {
     const { steps, binOfStep } = bootstrap(twin, seeded(3))
@@ -250,7 +235,6 @@ describe('a twin drawn anew', () => {
       binOf: Int32Array.of(0, 0, 1),
       binOfStep: Int32Array.from(rare.present, (k) => k - 1),
       bins: [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400)],
-      follows: 0.8,
       drain: { most: 2, msEach: 1 },
       places: 9,
     }

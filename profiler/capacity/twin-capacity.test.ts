@@ -14,7 +14,6 @@ function serving(tookMs: number[], workers = 1, places?: number): Twin {
     binOf: Int32Array.of(0, 0),
     binOfStep: Int32Array.from(each(0)),
     bins: [Int32Array.from(tookMs.keys())],
-    follows: 0.8,
     workers,
     places,
   }

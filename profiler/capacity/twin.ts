@@ -7,13 +7,12 @@
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../seeded-random.ts'
-import { blockLength } from '../statistics/dependence.ts'
 import { leastOf } from '../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { asLongFor, type Longest, longestOf, ranksIn } from './longest-of.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
-import { type Stalling, servedBy, usualTimes } from './stalls.ts'
+import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
 
 /** Steps grouped by the number present, neighbours together where they do not differ. */
@@ -24,8 +23,6 @@ export interface Twin {
   readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
-  /** Probability that a step is the one that followed the last: the greater the longer steps stay longer, or shorter, than such steps usually are. */
-  readonly follows: number
   readonly drain?: Drain
   /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
   readonly line?: Line
@@ -105,8 +102,8 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
   departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) && departed[i]! <= Math.min(present[i]!, most)
 
 const fewestPerBin = 8
-/** Least probability that a step is the one that followed the last. */
-const leastFollows = 0.8
+/** Probability that a step is the one that followed the last. */
+export const keepGoing = 0.8
 /** Variance of the draws over that of as many as there are: of steps and batches, which are no whole picture of the server, and of the service times of workers, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
@@ -156,7 +153,6 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     binOf,
     binOfStep,
     bins: groups.map((g) => Int32Array.from(g.members)),
-    follows: Math.max(leastFollows, 1 - 1 / blockLength(logsToUsual(steps))),
     drain: kind.batching ? undefined : drainOf(steps, largest),
     ...scale,
     fromBack: youngestFirst(steps),
@@ -169,13 +165,6 @@ function scaleOf(steps: Steps, batching: Batching | undefined): Pick<Twin, 'line
   if (batching === undefined) return {}
   return batching.longestEach === undefined ? { line: lineThrough(steps) } : { longest: longestOf(steps, batching.longestEach) }
 }
-
-function logsToUsual(steps: Steps): number[] {
-  const usualMs = usualTimes([steps])
-  return steps.tookMs.map((ms, i) => Math.log(Math.max(leastShare, ms / usualMs[servedBy(steps, i)]!)))
-}
-/** Of what such steps usually take, below which one counts as no shorter. */
-const leastShare = 0.05
 
 const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
 
@@ -209,7 +198,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   for (
     let i = Math.floor(uniform() * n);
     drawn.present.length < n / overdispersed[twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'];
-    i = uniform() < twin.follows ? (i + 1) % n : Math.floor(uniform() * n)
+    i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
@@ -293,7 +282,7 @@ export function simulate(
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
   }
-  const { binOf, bins, binOfStep, follows, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
+  const { binOf, bins, binOfStep, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -313,7 +302,7 @@ export function simulate(
     const present = tail - head
     const b = binOf[Math.min(present, largest)]!
     // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < follows) step++
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
     else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
     const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
     const leaving =
@@ -337,12 +326,12 @@ export function simulate(
 
 /** How long a batch of so many that begins then is served, asked for in order of time. */
 function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: Stalling): (size: number, beganMs: number) => number {
-  const { binOf, binOfStep, bins, follows } = twin
+  const { binOf, binOfStep, bins } = twin
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
     const bin = binOf[Math.min(size, largest)]!
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < follows) step++
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < keepGoing) step++
     else step = bins[bin]![Math.floor(uniform() * bins[bin]!.length)]!
     const took = servedMs(twin, step, size)
     return slowness * (took + stalling(beganMs, took))
@@ -351,7 +340,7 @@ function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: St
 
 /** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
 function serveByWorkers(
-  { steps, follows, shared, places = Number.POSITIVE_INFINITY }: Twin,
+  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
@@ -362,7 +351,7 @@ function serveByWorkers(
   const { tookMs } = steps
   let step = -1
   const serviceMs = (beganMs: number) => {
-    step = step >= 0 && step + 1 < tookMs.length && uniform() < follows ? step + 1 : Math.floor(uniform() * tookMs.length)
+    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
     return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
   }
   if (shared) {

@@ -23,42 +23,6 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
   return Math.max(1, (m * variance) / (p * (1 - p)))
 }
 
-/**
- * Mean length of the blocks by which a stationary bootstrap keeps what neighbours of a series have in common: (2 G² n / D)^(1/3), G the sum of |lag| × autocovariance, D twice the square of
- * the sum of autocovariances, both by a flat-top window as wide as twice the lag from which on they are chance (Politis and White 2004, sections 3.2 and 3.3; D as corrected by Patton, Politis
- * and White 2009). From 1, where neighbours are not alike, to the least of 3 √n and n / 3.
- */
-export function blockLength(series: readonly number[]): number {
-  const n = series.length
-  const centre = n > 0 ? mean([...series]) : 0
-  const covariance = (lag: number): number => {
-    let total = 0
-    for (let i = lag; i < n; i++) total += (series[i]! - centre) * (series[i - lag]! - centre)
-    return total / n
-  }
-  const variance = covariance(0)
-  if (!(variance > 0)) return 1
-  const chance = 2 * variance * Math.sqrt(Math.log10(n) / n)
-  const inARow = Math.max(5, Math.ceil(Math.sqrt(Math.log10(n))))
-  const widest = Math.min(n - 1, Math.ceil(Math.sqrt(n)) + inARow)
-  const covariances: number[] = []
-  let [alike, lag] = [0, 1]
-  for (; lag <= widest && lag <= alike + inARow; lag++) {
-    covariances.push(covariance(lag))
-    if (Math.abs(covariances.at(-1)!) >= chance) alike = lag
-  }
-  if (alike === 0) return 1
-  const window = Math.min(2 * alike, widest)
-  let [slope, level] = [0, variance]
-  for (let k = 1; k <= window; k++) {
-    const weight = Math.min(1, 2 * (1 - k / window))
-    const both = 2 * weight * (covariances[k - 1] ?? covariance(k))
-    slope += k * both
-    level += both
-  }
-  return Math.min(3 * Math.sqrt(n), n / 3, Math.max(1, Math.cbrt((slope ** 2 * n) / level ** 2)))
-}
-
 interface OverShare {
   /** Requests, and how many of them failed or took longer than the limit. */
   readonly n: number

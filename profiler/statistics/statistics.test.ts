@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { normal, seeded } from '../seeded-random.ts'
+import { seeded } from '../seeded-random.ts'
 import type { LoadRun, MachineWait, Slo } from '../types.ts'
-import { blockLength, dispersion, momentsOf, overShare } from './dependence.ts'
+import { dispersion, momentsOf, overShare } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
 import { loadPointOf, summarise } from './load-point.ts'
@@ -26,39 +26,6 @@ describe("LoadGen's early stopping", () => {
   test('a higher confidence needs more', () => {
     // 0.99^458 = 0.01002, 0.99^459 = 0.00992.
     expect([provesPercentile(458, 0, 0.99, 0.99), provesPercentile(459, 0, 0.99, 0.99)]).toEqual([false, true])
-  })
-})
-
-describe('the length of blocks that keep what neighbours have in common', () => {
-  const autoregressive = (rho: number, n: number, seed: number) => {
-    const uniform = seeded(seed)
-    let x = normal(uniform) / Math.sqrt(1 - rho ** 2)
-    return Array.from({ length: n }, () => {
-      x = rho * x + normal(uniform)
-      return x
-    })
-  }
-
-  // (2 rho / (1 - rho²))^(2/3) n^(1/3): Politis and White 2004, of a first-order autoregression.
-  test.each([
-    [0.5, 2000, 15.3],
-    [0.8, 2000, 34.1],
-    [0.8, 16_000, 68.1],
-  ])('is that of an autoregression of %f in %i', (rho, n, length) => {
-    const lengths = Array.from({ length: 9 }, (_, i) => blockLength(autoregressive(rho, n, i + 1))).sort((a, b) => a - b)
-    expect(Math.abs(lengths[4]! / length - 1)).toBeLessThan(0.25)
-  })
-
-  test('is next to none where they have nothing in common, or all is the same', () => {
-    for (let seed = 1; seed <= 20; seed++) expect(blockLength(autoregressive(0, 700, seed))).toBeLessThan(5)
-    expect([blockLength([]), blockLength([4]), blockLength([3, 3, 3])]).toEqual([1, 1, 1])
-  })
-
-  test('hangs neither on where values begin nor on how large they are, and is a part of the series', () => {
-    // A third of the series where what neighbours have in common ends with it.
-    expect(blockLength(Array.from({ length: 12 }, (_, i) => i))).toBeLessThanOrEqual(4)
-    const series = autoregressive(0.7, 300, 4)
-    expect(blockLength(series.map((x) => 50 - 7 * x))).toBeCloseTo(blockLength(series), 6)
   })
 })
 
