@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withinReach } from './claims.ts'
+import { lostBeside, shareOfLoops, withinReach, withWhatIsLost } from './claims.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
@@ -9,6 +9,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   stalls: false,
   fading: false,
   saturationRps: 100,
+  saturationError: 0.5,
 })
 
 test('a posterior near what was served stays as it is', () => {
@@ -27,4 +28,20 @@ test('of a posterior that lies beyond all that was served, what was served is th
   expect(medianRps).toBeCloseTo(1150, 6)
   expect(ci90Rps[0]).toBe(1000)
   expect(ci90Rps[1]).toBeCloseTo(1500, 6)
+})
+
+test('a server that open windows met slower than closed loops may be slower still: the interval has as much again, and says so', () => {
+  const seen = posterior(90, [80, 95])
+  const loops = { rps: 125, answers: 100 }
+  expect(withWhatIsLost(seen, loops).capacityCi90Rps).toEqual([64, 95])
+  expect(lostBeside(shareOfLoops(seen, loops)!)).toContain('served at 80 % of what closed loops got')
+})
+
+test('nothing is lost within a tenth, or within chance of the loop, or by a server that refuses', () => {
+  const seen = posterior(90, [80, 95])
+  const loops = { rps: 125, answers: 100 }
+  expect(withWhatIsLost(seen, { ...loops, rps: 110 }).capacityCi90Rps).toEqual([80, 95])
+  expect(shareOfLoops({ ...seen, refuses: true }, loops)).toBeUndefined()
+  // Four standard errors of 0.5 / √64 are a quarter.
+  expect([shareOfLoops(seen, { ...loops, answers: 64 }), shareOfLoops(seen, { ...loops, answers: 65 })]).toEqual([undefined, 0.8])
 })

@@ -16,6 +16,36 @@ export function withEvidence(
   return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
 }
 
+/** Share of what closed loops got that the twin must serve for open windows to have met the server as fast as they did. */
+const asLoops = 0.9
+
+/** Whether open windows show about the speed that closed loops had: else the server is slow now and then, and more windows have to tell how often. */
+export const servesAsLoops = ({ saturationRps }: Pick<CapacityPosterior, 'saturationRps'>, loopsRps: number): boolean =>
+  saturationRps >= asLoops * loopsRps
+
+/** What a closed loop got at the most, per second, and how many answers tell so. */
+export interface LoopsSeen {
+  readonly rps: number
+  readonly answers: number
+}
+/** Standard errors, for there are many loops to compare. */
+const certain = 4
+
+/** What open windows met of the speed of closed loops, where that is less, beyond chance; else undefined. One that refuses is idle while it does. */
+export function shareOfLoops(of: CapacityPosterior, loops: LoopsSeen): number | undefined {
+  const chance = 1 + (certain * of.saturationError) / Math.sqrt(loops.answers)
+  return of.refuses || servesAsLoops(of, loops.rps) || of.saturationRps * chance >= loops.rps ? undefined : of.saturationRps / loops.rps
+}
+
+/** Of a server that is slow now and then a few seconds seldom meet the worst: the interval has as much again as they lost of what closed loops got. */
+export function withWhatIsLost(of: CapacityPosterior, loops: LoopsSeen): CapacityPosterior {
+  const [low, high] = of.capacityCi90Rps
+  return { ...of, capacityCi90Rps: [low * (shareOfLoops(of, loops) ?? 1), high] }
+}
+
+export const lostBeside = (share: number): string =>
+  `open windows were served at ${(100 * share).toFixed(0)} % of what closed loops got: the server is slow now and then, or some of its workers are away; the interval allows for as much again`
+
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
 export function withinReach(
   { capacityRps, capacityCi90Rps: [low, high], ...rest }: CapacityPosterior,

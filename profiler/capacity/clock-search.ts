@@ -5,12 +5,14 @@ import { rateLimitOf } from './rate-limit.ts'
 import type { Played, Session } from './session.ts'
 import { letsInByTheClock, type WindowLimit, windowLimitOf } from './window-limit.ts'
 
-/** A window that looks for it asks for so many times what was answered well, for so many seconds: the rest of one count of a second, and two whole ones. */
+/** Windows that look for it ask for so many times what was answered well, each for more than the one before as long as they hold or refuse so few that the count was hardly full. */
 const overLimit = 2
-const limitS = 3.3
-/** Such windows, each for more than the one before, as long as they hold or refuse so few that the count was hardly full: it lets in more than was thought. */
-export const mostLimitWindows = 3
 const hardly = 0.1
+/** Their length, seconds: two counts of a second, whenever the first one began; and a whole one more where many were let in at once and those did not tell. */
+const limitS = 2.3
+const longerS = 3.3
+const mostTimes = overLimit ** 3
+export const mostLimitWindows = 4
 
 /**
  * The limit that runs tell of, or further windows of open load where none does and refusals are no bucket's; undefined where they tell of none either. What held of them is told.
@@ -29,15 +31,19 @@ export async function clockLimit(
   let limit = windowLimitOf(runs)
   if (limit !== undefined || (rateLimitOf(runs) !== undefined && !letsInByTheClock(runs))) return { limit, held }
   const all = [...runs]
-  for (let window = 1; limit === undefined && window <= mostLimitWindows; window++) {
-    const rateRps = Math.min(mostRps, answeredRps * overLimit ** window)
+  let [times, seconds] = [overLimit, limitS]
+  for (let window = 1; limit === undefined && times <= mostTimes && window <= mostLimitWindows; window++) {
+    const rateRps = Math.min(mostRps, answeredRps * times)
     if (!(rateRps > 0)) break
-    const played = await session.open(rateRps, limitS, seed + window, 'search')
+    const played = await session.open(rateRps, seconds, seed + window, 'search')
     all.push(played.run)
     limit = windowLimitOf(all)
     const { errors, requests } = played.point
-    if (keeps(played.point, session.slo)) held.push(played)
-    else if (errors === 0 || errors > hardly * requests) break
+    const holds = keeps(played.point, session.slo)
+    if (holds) held.push(played)
+    if (holds || (errors > 0 && errors <= hardly * requests)) times *= overLimit
+    else if (seconds < longerS && letsInByTheClock([played.run])) seconds = longerS
+    else break
   }
   return { limit, held }
 }

@@ -1,6 +1,6 @@
 /** What the windows of a search say of the capacity, by the server's twin. */
 import type { LoadRun } from '../types.ts'
-import { withinReach } from './claims.ts'
+import { withinReach, withWhatIsLost } from './claims.ts'
 import type { Evidence } from './evidence.ts'
 import type { CapacityPosterior, capacityPosterior, TwinPlay } from './posterior.ts'
 import type { Session } from './session.ts'
@@ -44,6 +44,7 @@ export class Estimates {
     this.evidence.batching = seen?.batching?.cores === undefined ? seen?.batching : undefined
     if (seen !== undefined && seen.batching === undefined) this.evidence.tellWorkers(seen.shared ? undefined : seen)
     const found = this.posteriorOf(windows, slo, play, this.seed, places, seen, ofLoops)
-    return withinReach(found, Math.max(saturationRps, servedRps))
+    const within = withinReach(found, Math.max(saturationRps, servedRps))
+    return withWhatIsLost(within, this.session.fastestLoop)
   }
 }

@@ -11,11 +11,13 @@ const same = 0.02
 /** Standard errors beyond which a difference is one: service times have long tails, and there are many loops to compare; of half of all of them. */
 const certain = 4
 const ratherCertain = 3
+/** How much further services of requests that waited may be from the middle one than those of the others, on the mean, or nearer, by their logarithms. */
+const alikeVaried = 0.1
 /** Share of services not half as long as nearly all of requests that did not wait, up to which they are chance (2.5 % where they are exponential). */
 const fewShort = 0.04
 
 /**
- * Whether requests that waited were served as long as those that did not, and those that found many as long as those that found few; undefined where
+ * Whether requests that waited were served as long as those that did not, and varied as much, and those that found many as long as those that found few; undefined where
  * too few of either tell.
  */
 export function independent(runs: readonly Services[], workers: number): boolean | undefined {
@@ -30,7 +32,14 @@ export function independent(runs: readonly Services[], workers: number): boolean
   const ascending = found.slice().sort()
   const quarters = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
   const sample = sampleOf(ms)
+  if (variesOtherwise(sample.logs.of, (i) => found[i]! >= workers)) return false
   return [...new Set([workers, ...quarters])].every((n) => splitAlike(sample, (i) => found[i]! >= n, certain))
+}
+
+/** Whether logarithms of the services of some are further from the middle one, or nearer to it, than those of the others. */
+function variesOtherwise(logs: Float64Array, isOther: (i: number) => boolean): boolean {
+  const middle = quantileOfSorted(logs.slice().sort(), 0.5)
+  return apart(momentsOf(logs.map((log) => Math.abs(log - middle))), isOther, () => alikeVaried, certain)
 }
 
 /** Service times of requests that found a worker free, and of those that did not. */

@@ -2,7 +2,7 @@
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
-import { withEvidence } from './claims.ts'
+import { lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
 import { clockLimit, mostLimitWindows } from './clock-search.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
@@ -49,8 +49,6 @@ const warming = 0.8
 const longestWarmingS = 15
 /** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
 const stillToGain = 0.02
-/** Share of what closed loops got that the twin must serve for a search to end early. */
-const asLoops = 0.9
 /** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
 /** Further windows of a server whose last one may have got slower. */
@@ -242,7 +240,8 @@ class OpenSearch {
     if (evidence.slowing || evidence.slowed < 1) return this.slower()
     const refused = posterior.refuses ? undefined : this.refusedSomehow(posterior)
     if (refused !== undefined) return refused
-    const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading
+    const narrow =
+      this.halfWidth() < 2 * effort.precision && !posterior.fading && shareOfLoops(posterior, this.session.fastestLoop) === undefined
     return this.result(
       narrow ? 'converged' : 'budget',
       posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,
@@ -369,6 +368,8 @@ class OpenSearch {
     const runs = evidence.windows.map(({ run }) => run)
     const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
     if (posterior?.fading) caveats.push(becomingRarer)
+    const share = posterior && shareOfLoops(posterior, session.fastestLoop)
+    if (share !== undefined) caveats.push(lostBeside(share))
     const capacity = posterior === undefined || outcome === 'server-died' ? this.atLeastHeld() : withEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
@@ -379,9 +380,8 @@ class OpenSearch {
     this.posterior = windows.length === 0 ? undefined : this.estimates[how](this.openedRuns(), play, this.saturationRps)
   }
 
-  /** Whether open windows show about the speed that closed loops had: else the server is slow now and then, and more windows have to tell how often. */
   private servesAsLoops(): boolean {
-    return (this.posterior?.saturationRps ?? 0) >= asLoops * this.saturationRps
+    return this.posterior !== undefined && servesAsLoops(this.posterior, this.saturationRps)
   }
 
   /** Whether what was believed beforehand is what the windows show. */

@@ -13,7 +13,7 @@ import { meets, type WatchedRun } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
-import { bootstrap, largestBatch, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
+import { bootstrap, largestBatch, saturationErrorOf, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf, withoutChance } from './twin-capacity.ts'
 import type { WorkersSeen } from './workers.ts'
 
@@ -43,6 +43,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly fading: boolean
   /** What the twin serves when requests queue without end, per second. */
   readonly saturationRps: number
+  /** Standard error of that in a run of one answer, as a share; of n answers 1 / √n of it. */
+  readonly saturationError: number
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -159,6 +161,7 @@ export function capacityPosterior(
     stalls: rates[0] !== undefined,
     fading: fading && seenStalls > 0,
     saturationRps: saturationOf(twin),
+    saturationError: saturationErrorOf(twin),
   }
 }
 
@@ -297,7 +300,7 @@ function logCount(count: number, mean: number, variance: number): number {
   return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(particles: Particle[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps'> {
+function summaryOf(particles: Particle[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps' | 'saturationError'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

@@ -6,6 +6,7 @@
  */
 import { seeded } from '../seeded-random.ts'
 import type { LoadRun } from '../types.ts'
+import { placesBetween } from './steps.ts'
 
 interface RateLimit {
   readonly perSecond: number
@@ -38,7 +39,7 @@ export function rateLimitOf(runs: readonly LoadRun[]): RateLimit | undefined {
     ms += toMs - fromMs
     first.push({ inMs: fromMs, letIn: letIn.filter((i) => sentMs[i]! < fromMs).length })
   }
-  if (seen < fewestSeen) return undefined
+  if (seen < fewestSeen || placesBetween(runs)![0] >= 2) return undefined
   const perSecond = (1000 * seen) / ms
   const burst = first.reduce((most, { inMs, letIn }) => Math.max(most, letIn - (perSecond * inMs) / 1000), 1)
   const limit = { perSecond, burst, seen }

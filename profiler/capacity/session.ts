@@ -1,6 +1,7 @@
 import { countedRun } from '../slo.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
+import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
+import type { LoopsSeen } from './claims.ts'
 import { aloneIn } from './idle-check.ts'
 
 /** What requests fail with when their server ends. */
@@ -22,6 +23,7 @@ export class Session {
   /** Time under load, seconds; in virtual time that time. */
   totalS = 0
   private budgetFromS = 0
+  private readonly saturating: (LoopsSeen & { readonly connections: number })[] = []
   requests = 0
   /** Most cores that the generator used in a window. */
   generatorCores = 0
@@ -48,6 +50,13 @@ export class Session {
     return seconds > 0 ? answered / seconds : 0
   }
 
+  /** What a loop got at the most, to its last answer, of those that saturated the server by at least half of the most connections: one that few wait for may be faster. */
+  get fastestLoop(): LoopsSeen {
+    const most = this.saturating.reduce((highest, { connections }) => Math.max(highest, connections), 0)
+    const deep = this.saturating.filter(({ connections }) => connections >= most / 2)
+    return deep.reduce<LoopsSeen>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), { rps: 0, answers: 1 })
+  }
+
   /** Time that shall not count against the budget, seconds. */
   forgive(seconds: number): void {
     this.budgetFromS += seconds
@@ -62,6 +71,7 @@ export class Session {
   forget(points: number): void {
     this.points.length = points
     this.loops.length = 0
+    this.saturating.length = 0
     this.aloneMs.length = 0
   }
 
@@ -75,6 +85,8 @@ export class Session {
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
     if (load.kind === 'closed') this.loops.push(run)
+    if (load.kind === 'closed' && phase === 'saturation')
+      this.saturating.push({ connections: load.connections, rps: untilLastRps(run), answers: run.latencyMs.length })
     else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
     this.onStep(point, phase)
     return { run, point }

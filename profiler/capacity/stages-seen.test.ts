@@ -72,7 +72,7 @@ describe('cores beside batches show in how many are decoded when a batch begins'
 describe('the capacity of servers whose cores decode for long beside the batches', () => {
   const truths = trueCapacities()
   const measured = async (name: RegExp, seeds: readonly number[]) => {
-    const { server, slo, name: full } = drawnCases.find((of) => name.test(of.name))!
+    const { server, slo, name: full } = [...drawnCases, ...virtualCases].find((of) => name.test(of.name))!
     const found = await Promise.all(
       seeds.map((seed) =>
         measureCapacity({ target: { kind: 'virtual', server: server(7 * seed) }, slo, signal, seed: 1000 * seed, effort: 'quick' }),
@@ -95,6 +95,12 @@ describe('the capacity of servers whose cores decode for long beside the batches
     const both = await measured(/^drawn: 2 cores 1.6 ms, then/, [1001, 1002, 1003])
     expect(middle(both.map(({ error }) => error))).toBeLessThan(0.03)
     expect(middle(both.map(({ half }) => half))).toBeLessThan(0.08)
+  })
+
+  test('is theirs though the last windows had full batches alone, which tell nothing', async () => {
+    const [found] = await measured(/^CPU, then GPU batch 32/, [1009])
+    expect(found!.holds).toBe(true)
+    expect(found!.error).toBeLessThan(0.03)
   })
 
   test('has their full batches in it, though cores leave one or two requests behind each', async () => {

@@ -47,7 +47,7 @@ export function stagesSeen(windows: readonly WatchedRun[], largest: number, toge
   const servedRps = seen.reduce((rps, lots) => Math.max(rps, lots.servedRps), 0)
   const fit = (cores: Cores): Fit => fitOf(seen, cores, most, idleMs)
   const alone = fit({ cores: most, decodeMs: 0, writeMs: 0 })
-  if (alone.apart < leastApart) return undefined
+  if (alone.everApart < leastApart) return undefined
   let best: Fit | undefined
   for (const cores of numbersOfCores) {
     const writeMs = Number.isFinite(writing) ? writing * Math.min(cores, most) : 0
@@ -122,14 +122,17 @@ interface Fit {
   readonly delayMs: number
   /** Requests by which batches are larger or smaller than what was decoded when they began, as a share of all. */
   readonly apart: number
+  /** The most that it ever was as the windows came: later ones, of full batches, take nothing back. */
+  readonly everApart: number
 }
 
 function fitOf(seen: readonly Lots[], cores: Cores, most: number, idleMs: number): Fit {
   const decoded = seen.map((lots) => decodedAt(lots, cores))
-  const requests = sum(seen.map(({ endMs }) => endMs.length))
+  const upTo = seen.map((_, last) => sum(seen.slice(0, last + 1).map(({ endMs }) => endMs.length)))
   const at = (delayMs: number): Fit & { readonly busy: Steps } => {
     const served = seen.map((lots, i) => servedOf(lots, decoded[i]!, { writeMs: cores.writeMs, most, delayMs }))
-    return { cores, delayMs, apart: sum(served.map((of) => of.apart)) / requests, busy: joinSteps(served.map((of) => of.busy)) }
+    const shares = upTo.map((requests, last) => sum(served.slice(0, last + 1).map((of) => of.apart)) / Math.max(1, requests))
+    return { cores, delayMs, apart: shares.at(-1)!, everApart: Math.max(...shares), busy: joinSteps(served.map((of) => of.busy)) }
   }
   const atOnce = at(0)
   if (atOnce.busy.tookMs.length < fewest) return atOnce

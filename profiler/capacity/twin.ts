@@ -259,6 +259,14 @@ export function saturationOf(twin: Twin): number {
   return (1000 * workers * departed) / ms
 }
 
+/** Standard error of that by the chance of one answer, as a share: a batch has many answers, and but one time. */
+export function saturationErrorOf(twin: Twin): number {
+  const tookMs = stepsWhenFull(twin)
+  const { mean, variance } = moments(tookMs, [...tookMs.keys()])
+  const answers = (saturationOf(twin) * mean) / 1000 / (twin.workers ?? 1)
+  return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
+}
+
 /** How long the steps of a queue without end take, ms: full batches. */
 export const stepsWhenFull = (twin: Twin): number[] =>
   Array.from(twin.bins.at(-1)!, (i) => (twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most)))

@@ -63,7 +63,7 @@ describe('a limit by windows of the clock', () => {
         if (phase === 'search' && load.kind === 'open') open.push(seconds)
       },
     })
-    expect(open.reduce((total, seconds) => total + seconds, 0)).toBeLessThan(5.5)
+    expect(open.reduce((total, seconds) => total + seconds, 0)).toBeLessThan(4.5)
   })
 
   test('is found though windows of half a second begin in the middle of a count', async () => {

@@ -39,8 +39,11 @@ export function windowLimitOf(runs: readonly LoadRun[]): WindowLimit | undefined
   return { most, windowMs: sum(regular) / regular.length, errorMs: errorMs / Math.sqrt(regular.length) }
 }
 
-/** Whether many requests were let in one after the other after some in a row were refused, and then refused again: seldom a bucket's, which was empty. */
-export const letsInByTheClock = (runs: readonly LoadRun[]): boolean => windowsOf(runs).counts.some((count) => count >= manyAtOnce)
+/** Whether mostly many requests were let in one after the other after some in a row were refused, and then refused again: seldom a bucket's, which was empty. */
+export function letsInByTheClock(runs: readonly LoadRun[]): boolean {
+  const { counts } = windowsOf(runs)
+  return counts.length > 0 && middle(counts) >= manyAtOnce
+}
 
 /** Requests let in after refusals in a row, until the next one; and from one such beginning to the next, ms, to within `errorMs`. */
 function windowsOf(runs: readonly LoadRun[]): { readonly counts: number[]; readonly lengths: number[]; readonly errorMs: number } {

@@ -16,7 +16,7 @@ import { meets, type Spans, type WatchedRun } from './disturbance.ts'
 import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
 import { answeredOf } from './stays.ts'
-import { type Services, type Steps, stepsOfOne } from './steps.ts'
+import { moments, type Services, type Steps, stepsOfOne } from './steps.ts'
 
 /** What open windows and closed loops showed of such a server. */
 export interface WorkersSeen {
@@ -106,7 +106,7 @@ export function workersSeen(windows: readonly WatchedRun[], loops: readonly Load
   for (const of of [servicesOf, worksOf]) {
     for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
       if (of === servicesOf && overtakesBeyond(overtaken, workers)) continue
-      if (begins.length > 0 && contradicted(begins, workers, of)) continue
+      if (begins.length > 0 && openBy(begins, workers, of) === undefined) continue
       const seen = explainedBy(windows, loops, workers, of)
       if (seen === undefined) continue
       const fitsBetter = best !== undefined && best.shared === seen.shared && seen.misfit < best.misfit
@@ -127,42 +127,47 @@ function beginningsOf(windows: readonly WatchedRun[]): readonly WatchedRun[] {
   })
 }
 
-/** Whether services by so many workers hang on the load, also without what each request may take beside them. */
-function contradicted(windows: readonly WatchedRun[], workers: number, of: typeof servicesOf): boolean {
-  const seen = (besideMs: number) => windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
-  const plain = seen(0)
-  if (independent(plain, workers) !== false) return false
-  const besideMs = besideOf(plain, workers)
-  return besideMs === 0 || independent(seen(besideMs), workers) === false
-}
-
 /** `explained`: requests; `misfit`: what it leaves unexplained of them. */
 interface Explanation extends WorkersSeen {
   readonly explained: number
   readonly misfit: number
 }
 
-/** What was seen as the work of so many workers, where it is independent of the load: by itself, or without what each request takes beside them. */
+/** What windows showed as the work of so many workers, where it is not seen to hang on the load: by itself, or without what each request takes beside them. */
+function openBy(
+  windows: readonly WatchedRun[],
+  workers: number,
+  of: typeof servicesOf,
+  besideMs = 0,
+): { readonly open: readonly Services[]; readonly besideMs: number } | undefined {
+  const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
+  if (independent(open, workers) !== false) return { open, besideMs }
+  const foundMs = besideMs === 0 ? besideOf(open, workers) : 0
+  return foundMs > 0 ? openBy(windows, workers, of, foundMs) : undefined
+}
+
+/** What was seen, closed loops too, as the work of so many workers, where it is independent of the load. */
 function explainedBy(
   windows: readonly WatchedRun[],
   loops: readonly LoadRun[],
   workers: number,
   of: typeof servicesOf,
-  besideMs = 0,
+  triedMs = 0,
 ): Explanation | undefined {
-  const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
-  const otherwise = (seen: readonly Services[]) => {
-    const foundMs = besideMs === 0 ? besideOf(seen, workers) : 0
-    return foundMs > 0 ? explainedBy(windows, loops, workers, of, foundMs) : undefined
-  }
-  if (independent(open, workers) === false) return otherwise(open)
+  const seen = openBy(windows, workers, of, triedMs)
+  if (seen === undefined) return undefined
+  const { open, besideMs } = seen
   const history = loops.map((loop) => of(loop, workers, [], besideMs))
   const alike = servedAlike(open, history)
   const all = [...open, ...alike]
-  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) return otherwise([...open, ...history])
+  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) {
+    const foundMs = besideMs === 0 ? besideOf([...open, ...history], workers) : 0
+    return foundMs > 0 ? explainedBy(windows, loops, workers, of, foundMs) : undefined
+  }
   // While there are hardly more requests than cores, those that share them are as those that do not.
   if (of === worksOf && all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest) return undefined
   const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) => each.map(({ steps }) => steps))
+  if (outdone(windows, loops, workers, all)) return undefined
   const explained = sum(all.map(({ found }) => found.length))
   const unexplained = misfit(all, workers) + (besideMs > 0 ? besideCosts : 0)
   return {
@@ -175,6 +180,20 @@ function explainedBy(
     explained,
     misfit: unexplained,
   }
+}
+
+/** Share, and standard errors, by which a run may have been answered faster than so many workers can. */
+const faster = 0.1
+const certain = 4
+
+/** Whether more was answered in some run than so many workers can that take so long: there are more of them, some of whom are away now and then, or have nothing in their own queues. */
+function outdone(windows: readonly WatchedRun[], loops: readonly LoadRun[], workers: number, seen: readonly Services[]): boolean {
+  const tookMs = seen.flatMap(({ steps }) => steps.tookMs)
+  const { mean, variance } = moments(tookMs, [...tookMs.keys()])
+  const mostRps = (1000 * workers) / mean
+  return [...windows.map(({ run }) => run), ...loops].some(
+    (run) => untilLastRps(run) > mostRps * (1 + Math.max(faster, (certain * Math.sqrt(variance)) / mean / Math.sqrt(run.latencyMs.length))),
+  )
 }
 
 /** How much longer requests seem to be served that found a worker free: those that waited did what is beside the workers meanwhile. 0 where that is no explanation. */

@@ -42,6 +42,7 @@ export const posterior = (capacityRps: number, half = 0.01, more: Partial<Capaci
   stalls: false,
   fading: false,
   saturationRps: 1000,
+  saturationError: 0,
   ...more,
 })
 
