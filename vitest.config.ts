@@ -15,7 +15,7 @@ export const pure = [
   'profiler/{statistics,testing,virtual}/**/*',
   'profiler/generator/{answer-sampler,arrivals,http1-answer,sse}',
   'profiler/protocols/{answer-check,expectations,meaning,protocol-table,refusals,tensor-bytes,tokenizer,warm-up-requests}',
-  'profiler/capacity/{[!m]*,measured-*}',
+  'profiler/capacity/{[!m]*,measured-*,*/*}',
   'trials/*',
   'trials/{devices,prices}/**/*',
   'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',

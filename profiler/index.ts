@@ -1,10 +1,10 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm.ts'
+export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm/confirm.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
-export { keptUnder, provenUnder } from './capacity/kept-under.ts'
 export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
+export { keptUnder, provenUnder } from './capacity/other-slo/kept-under.ts'
 export { measureSimulatedCapacity } from './capacity/simulated-capacity.ts'
 export { requestsToWarm } from './capacity/warm-up.ts'
 export type { Detour } from './detour.ts'

@@ -4,7 +4,7 @@
  * a share of that asked for, held without proof, and missed; the seconds under load and the rate that is found. A rate beyond the capacity that is
  * confirmed is the error that the rule's 1 to 5 % are about.
  */
-import { confirmCapacity } from '../capacity/confirm.ts'
+import { confirmCapacity } from '../capacity/confirm/confirm.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { trueCapacities } from './truth.bench.ts'

@@ -5,11 +5,11 @@ import { ClassedGenerator, ClassedServer } from '../testing/classed-generator.ts
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import type { Slo } from '../types.ts'
-import { capacityUnder } from './capacity-under.ts'
-import { confirmCapacity } from './confirm.ts'
+import { confirmCapacity } from './confirm/confirm.ts'
 import { efforts } from './effort.ts'
-import { keptUnder } from './kept-under.ts'
 import { measureCapacity } from './measure.ts'
+import { capacityUnder } from './other-slo/capacity-under.ts'
+import { keptUnder } from './other-slo/kept-under.ts'
 import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
 /**

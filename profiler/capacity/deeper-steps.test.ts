@@ -3,7 +3,7 @@ import { trueCapacities } from '../bench/truth.bench.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { deeperSteps } from './deeper-steps.ts'
 import { measureCapacity } from './measure.ts'
-import type { Steps } from './steps.ts'
+import type { Steps } from './twin/steps.ts'
 
 /** One request after another: how many were there, and how long it took. */
 const stepsOf = (all: readonly (readonly [present: number, ms: number])[]): Steps => {

@@ -1,6 +1,6 @@
 /** What closed loops show of a queue that is deeper than open windows ever saw. */
-import { comparison } from './slowdown.ts'
-import { joinSteps, type Steps, stepsWhere } from './steps.ts'
+import { comparison } from './changes/slowdown.ts'
+import { joinSteps, type Steps, stepsWhere } from './twin/steps.ts'
 
 /** Steps with as many present, or more, of which the number is said to have been seen. */
 const fewestSeen = 8

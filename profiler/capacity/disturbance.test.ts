@@ -4,7 +4,7 @@ import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../types.ts'
 import { changeOfSpeed, disagreements } from './checks.ts'
 import { disturbances, disturbedMs, meets } from './disturbance.ts'
-import { stepsOf } from './steps.ts'
+import { stepsOf } from './twin/steps.ts'
 
 const run = (more: Partial<LoadRun>): LoadRun => ({
   load: { kind: 'open', rateRps: 100, durationS: 10, arrivals: { kind: 'poisson' }, seed: 1 },

@@ -4,9 +4,9 @@ import { withinReach, withWhatIsLost } from './claims.ts'
 import type { Evidence } from './evidence.ts'
 import type { CapacityPosterior, capacityPosterior, TwinPlay } from './posterior.ts'
 import type { Session } from './session.ts'
-import { placesBetween, placesOf } from './steps.ts'
-import { waySeen } from './way-seen.ts'
-import type { workersSeen } from './workers.ts'
+import { placesBetween, placesOf } from './twin/steps.ts'
+import { waySeen } from './ways/way-seen.ts'
+import type { workersSeen } from './ways/workers.ts'
 
 export class Estimates {
   constructor(

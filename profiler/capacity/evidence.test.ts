@@ -6,10 +6,10 @@ import { caseNamed, developmentCases } from '../testing/simple-servers.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadGenerator, LoadRun, Measurement, Slo, Target, VirtualRun, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { changeOfSteps } from './changes/speed.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 import { pausesOf } from './pauses.ts'
-import { changeOfSteps } from './speed.ts'
-import { placesBetween, placesOf, type Steps } from './steps.ts'
+import { placesBetween, placesOf, type Steps } from './twin/steps.ts'
 
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }

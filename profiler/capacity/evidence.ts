@@ -1,17 +1,17 @@
 /** What the open windows of a search have shown so far. */
 import { failsTooOften, keeps, keepsSurely } from '../slo.ts'
 import type { LoadPoint, LoadRun, Slo } from '../types.ts'
-import { batchServices } from './batches-seen.ts'
-import type { Batching } from './batching.ts'
+import { slowdownSeen } from './changes/slowdown.ts'
+import { changeOfSteps } from './changes/speed.ts'
+import { speedUpPerS } from './changes/speed-up.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
-import { slowdownSeen } from './slowdown.ts'
-import { changeOfSteps } from './speed.ts'
-import { speedUpPerS } from './speed-up.ts'
-import { joinSteps, noSteps, type Steps, stepsOf } from './steps.ts'
-import { servesBatches } from './twin.ts'
-import { servicesInOrder, type WorkersSeen } from './workers.ts'
+import type { Batching } from './twin/batching.ts'
+import { joinSteps, noSteps, type Steps, stepsOf } from './twin/steps.ts'
+import { servesBatches } from './twin/twin.ts'
+import { batchServices } from './ways/batches-seen.ts'
+import { servicesInOrder, type WorkersSeen } from './ways/workers.ts'
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15

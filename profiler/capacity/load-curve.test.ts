@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { measurement, point } from '../../trials/store/samples.contract.ts'
 import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
-import { capacityUnder, latencyAt, loadCurve, percentileOf, rateWithin } from './capacity-under.ts'
 import type { CurveKnot } from './known-capacity.ts'
+import { capacityUnder, latencyAt, loadCurve, percentileOf, rateWithin } from './other-slo/capacity-under.ts'
 
 const infinite = Number.POSITIVE_INFINITY
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }

@@ -16,9 +16,9 @@ import {
   windowOf,
 } from '../testing/scripted-search.ts'
 import type { LoadRun } from '../types.ts'
+import type { Slowdown } from './changes/slowdown.ts'
 import { type Effort, efforts } from './effort.ts'
 import type { CapacityPosterior, TwinPlay } from './posterior.ts'
-import type { Slowdown } from './slowdown.ts'
 
 describe('a search', () => {
   test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the twin puts the capacity', async () => {

@@ -4,8 +4,8 @@ import { seeded } from '../seeded-random.ts'
 import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun, Slo } from '../types.ts'
 import { capacityPosterior, type ObservedRun } from './posterior.ts'
-import type { Steps } from './steps.ts'
-import type { WorkersSeen } from './workers.ts'
+import type { Steps } from './twin/steps.ts'
+import type { WorkersSeen } from './ways/workers.ts'
 
 const play = { requests: 100, longest: 100, replicates: 2 }
 const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => ({ percentile, limitMs, maxErrorRate })

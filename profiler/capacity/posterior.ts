@@ -10,12 +10,12 @@ import { seeded } from '../seeded-random.ts'
 import type { Capacity, Slo } from '../types.ts'
 import { deeperSteps } from './deeper-steps.ts'
 import { meets, type WatchedRun } from './disturbance.ts'
-import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
-import { joinSteps, moments, type Steps } from './steps.ts'
-import { bootstrap, largestBatch, saturationErrorOf, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
-import { capacitiesOf, withoutChance } from './twin-capacity.ts'
-import type { WorkersSeen } from './workers.ts'
+import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './twin/stalls.ts'
+import { joinSteps, moments, type Steps } from './twin/steps.ts'
+import { bootstrap, largestBatch, saturationErrorOf, saturationOf, simulate, type Twin, twinOf } from './twin/twin.ts'
+import { capacitiesOf, withoutChance } from './twin/twin-capacity.ts'
+import type { WorkersSeen } from './ways/workers.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
 export interface ObservedRun extends WatchedRun {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { separateStalls } from './stalls.ts'
 import { longOnesFade, stallsBeside } from './stalls-beside.ts'
-import type { Steps } from './steps.ts'
+import { separateStalls } from './twin/stalls.ts'
+import type { Steps } from './twin/steps.ts'
 
 /** Steps of 10 ms of three requests each, others where told. */
 function tens(n: number, other: Readonly<Record<number, number>> = {}, usualMs = 10): Steps {

@@ -1,9 +1,9 @@
 /** Stalls in closed loops: they tell how often a server stalls, whatever they tell of its capacity. */
 import { sum } from 'simple-statistics'
 import { quantileOfSorted } from '../statistics/percentile.ts'
-import { changeOfSteps } from './speed.ts'
-import { type SeparatedStalls, type Stall, separateStalls, servedBy } from './stalls.ts'
-import { joinSteps, type Steps } from './steps.ts'
+import { changeOfSteps } from './changes/speed.ts'
+import { type SeparatedStalls, type Stall, separateStalls, servedBy } from './twin/stalls.ts'
+import { joinSteps, type Steps } from './twin/steps.ts'
 
 /** Probability of counts further apart by chance, below which two rates of stalls differ. */
 const chance = 0.01

@@ -6,7 +6,7 @@ import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { confirmCapacity } from './confirm.ts'
+import { confirmCapacity } from './confirm/confirm.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
 const { signal } = new AbortController()

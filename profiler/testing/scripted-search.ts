@@ -1,10 +1,10 @@
 /** Searches for the capacity whose windows, loops and twin are as a script has them: what they ask for next, and what they end with. */
 import { expect } from 'vitest'
+import type { Slowdown } from '../capacity/changes/slowdown.ts'
 import { type Effort, efforts } from '../capacity/effort.ts'
 import { openSearch } from '../capacity/open-search.ts'
 import type { CapacityPosterior, capacityPosterior, TwinPlay } from '../capacity/posterior.ts'
 import { Session } from '../capacity/session.ts'
-import type { Slowdown } from '../capacity/slowdown.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadRun, Slo } from '../types.ts'
 import { runOf, scriptedGenerator } from './scripted-generator.ts'

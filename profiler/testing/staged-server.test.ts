@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { stepsOf } from '../capacity/steps.ts'
+import { stepsOf } from '../capacity/twin/steps.ts'
 import type { Load, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { StagedServer, type StagedServerOptions } from './staged-server.ts'

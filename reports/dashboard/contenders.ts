@@ -3,8 +3,8 @@
  * reaches under the limit is looked at, and no configuration is judged. Pure.
  */
 import { quickselect } from 'simple-statistics'
-import { loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost } from '../../search/objective.ts'
 import { type Pricing, priceOf, type ReplicaPrice } from '../../search/replica-price.ts'

@@ -1,7 +1,7 @@
 /** Ranking in the page: the same code as everywhere else, with what does not change between two rankings remembered. Pure. */
 
-import { loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'

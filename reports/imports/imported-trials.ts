@@ -4,7 +4,7 @@
  */
 
 import { basename } from 'node:path'
-import { importedCapacity, importedCurve } from '../../profiler/capacity/imported-loads.ts'
+import { importedCapacity, importedCurve } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
 import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'

@@ -1,6 +1,6 @@
 /** Plans against requests: the same demand drawn request by request and played to the replicas that the plan has, each a predictor in virtual time. */
 import { expect, test } from 'vitest'
-import { loadCurve } from '../../profiler/capacity/capacity-under.ts'
+import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'

@@ -1,6 +1,7 @@
 /** One replica under a steady rate: the share of its requests that take longer than a limit, from its load curve. */
-import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
+
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 
 /** A configuration to plan with. */
 export interface FleetUnit {

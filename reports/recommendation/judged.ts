@@ -1,7 +1,8 @@
 /** Trials seen through an SLO, an objective and prices. */
-import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+
 import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { seenUnder } from '../../profiler/capacity/stream-view.ts'
+import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'

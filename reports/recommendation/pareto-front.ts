@@ -1,5 +1,5 @@
 /** The Pareto front of latency against throughput per dollar. */
-import { capacityUnder, rateWithin } from '../../profiler/capacity/capacity-under.ts'
+import { capacityUnder, rateWithin } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 

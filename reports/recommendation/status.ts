@@ -2,9 +2,10 @@
  * How far what is known of a configuration can be relied on, from its trials alone. Whatever shows, ranks, recommends or deploys a configuration
  * takes its status and its figures from here.
  */
-import { capacityUnder, loadCurve } from '../../profiler/capacity/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/imported-loads.ts'
+
 import { type CapacityUnder, type CurveKnot, capacityOf } from '../../profiler/capacity/known-capacity.ts'
+import { capacityUnder, loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'

@@ -1,7 +1,7 @@
 /** What the windows of a measurement say of an SLO, each for itself. */
-import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
-import { keptUnder, provenUnder } from '../../profiler/capacity/kept-under.ts'
-import { seenUnder } from '../../profiler/capacity/stream-view.ts'
+import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { keptUnder, provenUnder } from '../../profiler/capacity/other-slo/kept-under.ts'
+import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
 import { countsTheSame, keeps, sameSlo } from '../../profiler/slo.ts'
 import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 

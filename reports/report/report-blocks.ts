@@ -1,6 +1,6 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { isImported } from '../../profiler/capacity/imported-loads.ts'
+import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'

@@ -1,6 +1,6 @@
 /** Whether a server has become slower than it was measured: windows into hours, hours into evidence. */
 import { median } from 'simple-statistics'
-import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
+import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
 import { hourOf, hourS, type ProductionWindow, untilS } from './production-window.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'

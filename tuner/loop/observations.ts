@@ -1,6 +1,7 @@
 /** How trials look to the search. */
-import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
+import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/normal.ts'

@@ -1,7 +1,8 @@
 /** One finished trial, or one load step, as a line. */
-import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/imported-loads.ts'
+
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
+import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import { limitsFor, limitsOf, limitTitle } from '../../profiler/slo.ts'
 import type { LoadPoint, Phase, Slo, StreamSummary } from '../../profiler/types.ts'

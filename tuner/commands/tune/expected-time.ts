@@ -31,7 +31,7 @@ const simulatedTrial: Span = { about: 0.6, atMost: 2.5 }
 /** Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`), and one whose rates keep missing, or could still be proven. */
 const usualShare = 1
 const mostShare = 3
-/** Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its rate (profiler/capacity/confirm.ts). */
+/** Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its rate (profiler/capacity/confirm/confirm.ts). */
 const confirmLoops: Span = { about: 2, atMost: 3 }
 const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }
 

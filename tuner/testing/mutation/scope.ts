@@ -92,7 +92,7 @@ const seeds = {
     ['31 * r', '(31) / (r)'],
     ['31', '62'],
   ],
-  'profiler/capacity/twin-capacity.ts': [
+  'profiler/capacity/twin/twin-capacity.ts': [
     ['seed + 7', '(seed) - (7)'],
     ['7', '14'],
     ['seed + 11', '(seed) - (11)'],
@@ -167,13 +167,13 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'the twin is wrong either way alike',
   },
   {
-    file: 'profiler/capacity/twin-capacity.ts',
+    file: 'profiler/capacity/twin/twin-capacity.ts',
     original: 'total += -Math.log(uniform())',
     replacement: 'total -= (-Math.log(uniform()))',
     reason: 'arrivals are divided by their total, sign and all',
   },
   {
-    file: 'profiler/capacity/twin-capacity.ts',
+    file: 'profiler/capacity/twin/twin-capacity.ts',
     original: '-Math.log(uniform())',
     replacement: 'Math.log(uniform())',
     reason: 'arrivals are divided by their total, sign and all',
@@ -204,5 +204,10 @@ export const equivalents: readonly Equivalent[] = [
     ['countsTheSame(measurement.slo, slo)', 'countsTheSame(slo, measurement.slo)'],
     ['countsTheSame(made.slo, slo)', 'countsTheSame(slo, made.slo)'],
     ['sameSlo(measurement.slo, slo)', 'sameSlo(slo, measurement.slo)'],
-  ].map(([original = '', replacement = '']) => ({ file: 'profiler/capacity/capacity-under.ts', original, replacement, reason: eitherWay })),
+  ].map(([original = '', replacement = '']) => ({
+    file: 'profiler/capacity/other-slo/capacity-under.ts',
+    original,
+    replacement,
+    reason: eitherWay,
+  })),
 ]

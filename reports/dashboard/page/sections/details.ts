@@ -1,6 +1,6 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
-import { isImported } from '../../../../profiler/capacity/imported-loads.ts'
-import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
+import { isImported } from '../../../../profiler/capacity/other-slo/imported-loads.ts'
+import { seenUnder } from '../../../../profiler/capacity/other-slo/stream-view.ts'
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
 import { metricText } from '../../../../profiler/prometheus.ts'
 import { countsTheSame } from '../../../../profiler/slo.ts'

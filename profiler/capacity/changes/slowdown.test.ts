@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest'
+import { seeded } from '../../seeded-random.ts'
+import type { Steps } from '../twin/steps.ts'
+import { slowdownSeen } from './slowdown.ts'
+
+/** Services of so many ms, each a little off, one request at a time. */
+const services = (n: number, ms: (i: number) => number, seed = 1): Steps => {
+  const uniform = seeded(seed)
+  return stepsOf(Array.from({ length: n }, (_, i) => ({ served: 1, ms: ms(i) * (0.9 + 0.2 * uniform()) })))
+}
+/** Batches of 1 to 8 and of up to `most`, each in 5 ms and one for each of its requests, times a factor. */
+const batches = (n: number, factor: number, most = 8, seed = 1): Steps => {
+  const uniform = seeded(seed)
+  return stepsOf(
+    Array.from({ length: n }, () => {
+      const served = 1 + Math.floor(uniform() * most)
+      return { served, ms: factor * (5 + served) }
+    }),
+  )
+}
+const stepsOf = (all: readonly { served: number; ms: number }[]): Steps => ({
+  present: all.map(({ served }) => served),
+  departed: all.map(({ served }) => served),
+  tookMs: all.map(({ ms }) => ms),
+  rank: all.map(() => 0),
+  endedMs: all.map((_, i) => 100 * i),
+  spreadMs: all.map(() => 0),
+})
+
+describe('a slowdown', () => {
+  test('from one window to the next is found there, with its size', () => {
+    const seen = slowdownSeen([services(100, () => 3), services(100, () => 3, 2), services(100, () => 7, 3)])
+    expect(seen).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
+  })
+
+  test('within a window is known for sure after the next: the first that lies wholly behind it', () => {
+    const changing = services(100, (i) => (i < 40 ? 3 : 7), 2)
+    expect(slowdownSeen([services(100, () => 3), changing])).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
+    expect(slowdownSeen([services(100, () => 3), changing, services(30, () => 7, 3)])).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
+  })
+
+  test('that goes on is one', () => {
+    const runs = [0, 1, 2, 3].map((run) => services(100, (i) => 3 + 0.01 * (100 * run + i), run))
+    expect(slowdownSeen(runs)).toMatchObject({ speed: expect.toSatisfy((speed: number) => speed > 0.4 && speed < 0.75) })
+  })
+
+  test('of batches is told from larger ones', () => {
+    expect(slowdownSeen([batches(60, 1, 5), batches(60, 1, 8, 2)])).toBeUndefined()
+    expect(slowdownSeen([batches(60, 1), batches(60, 1.4, 8, 2)])).toEqual({ speed: expect.closeTo(1 / 1.4, 2), from: 1 })
+  })
+
+  test('is none where the server is slow now and then, gets faster, or hardly differs', () => {
+    const nowAndThen = [3, 6, 3, 3, 6, 6].map((ms, run) => services(100, () => ms, run))
+    expect(slowdownSeen(nowAndThen)).toBeUndefined()
+    expect(slowdownSeen([services(100, () => 7), services(100, () => 3)])).toBeUndefined()
+    expect(slowdownSeen([services(100, () => 3), services(100, () => 3.2, 2)])).toBeUndefined()
+    expect(slowdownSeen([services(11, () => 3), services(11, () => 7)])).toBeUndefined()
+    expect(slowdownSeen([])).toBeUndefined()
+  })
+})

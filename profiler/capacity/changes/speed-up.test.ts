@@ -1,0 +1,113 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { seeded } from '../../seeded-random.ts'
+import { constantServicesRps } from '../../testing/constant-services.ts'
+import { QueueServer } from '../../testing/queue-server.ts'
+import { measureCapacity } from '../measure.ts'
+import type { Steps } from '../twin/steps.ts'
+import { speedUpPerS } from './speed-up.ts'
+
+/** A second of steps of one request each, of a server whose steps take so long at a time, one after the other. */
+function window(stepMs: (atMs: number) => number, fromMs = 0): Steps {
+  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+  for (let atMs = 0; atMs < 1000; ) {
+    const tookMs = stepMs(fromMs + atMs)
+    atMs += tookMs
+    steps.present.push(1)
+    steps.tookMs.push(tookMs)
+    steps.departed.push(1)
+    steps.rank.push(0)
+    steps.endedMs.push(atMs)
+    steps.spreadMs.push(0)
+  }
+  return steps
+}
+const windows = (stepMs: (atMs: number) => number) => [window(stepMs), window(stepMs, 1000)]
+
+describe('speed gained per second', () => {
+  test('is that of a server that gains as much all the time', () => {
+    const gains = (share: number) => speedUpPerS(windows((atMs) => 8 * Math.exp((-share * atMs) / 1000)))
+    expect(gains(0.04)).toBeGreaterThan(0.036)
+    expect(gains(0.04)).toBeLessThan(0.044)
+    expect(gains(0.1)).toBeGreaterThan(0.09)
+  })
+
+  test('is none of one that is as fast throughout, gets slower, or varies by chance', () => {
+    const uniform = seeded(4)
+    expect(speedUpPerS(windows(() => 8))).toBe(0)
+    expect(speedUpPerS(windows((atMs) => 8 * Math.exp(atMs / 20_000)))).toBe(0)
+    expect(speedUpPerS(windows(() => 4 + 8 * uniform()))).toBe(0)
+  })
+
+  test('is none of one whose steps differ once, be it by little or by much', () => {
+    expect(speedUpPerS(windows((atMs) => (atMs < 700 ? 8 : 7)))).toBe(0)
+    expect(speedUpPerS(windows((atMs) => (atMs > 1300 ? 7 : 8)))).toBe(0)
+    // Little by little, and far too much for a server that was as fast from one window to the next.
+    expect(speedUpPerS(windows((atMs) => 16 * Math.exp(-atMs / 1000)))).toBe(0)
+  })
+
+  test('is not told by a dozen steps', () => {
+    expect(speedUpPerS([window((atMs) => 100 * Math.exp(-atMs / 2000))])).toBe(0)
+    expect(speedUpPerS([])).toBe(0)
+  })
+
+  test('does not hang on the unit: a server ten times as slow for ten times as long gains a tenth', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 0.02, max: 0.2, noNaN: true }), (share) => {
+        const [once] = [window((atMs) => 5 * Math.exp((-share * atMs) / 1000))]
+        const slower: Steps = { ...once!, tookMs: once!.tookMs.map((ms) => 10 * ms), endedMs: once!.endedMs.map((ms) => 10 * ms) }
+        expect(speedUpPerS([slower])).toBeCloseTo(speedUpPerS([once!]) / 10, 9)
+      }),
+    )
+  })
+})
+
+const { signal } = new AbortController()
+
+describe('a server whose speed comes with time, not with requests', () => {
+  const slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+  const ms = 5
+  const truth = constantServicesRps(ms, slo.limitMs)
+  const measured = (decayMs: number, seed: number) => {
+    const server = new QueueServer({
+      seed,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_n, _uniform, atMs) => ms * (1 + 4 * Math.exp(-atMs / decayMs)),
+    })
+    return measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 1000 * seed, effort: 'quick' })
+  }
+
+  test.each([2500, 6000])(
+    'is warmed further until it gains no more: five times as slow at first, a third of that after %d ms',
+    async (decayMs) => {
+      for (const seed of [1, 2]) {
+        const { outcome, capacityRps, capacityCi90Rps } = await measured(decayMs, seed)
+        expect(outcome).toBe('converged')
+        // Without: 9 and 21 % too low.
+        expect(Math.abs(capacityRps / truth - 1)).toBeLessThan(0.05)
+        expect(capacityCi90Rps[0]).toBeLessThan(truth)
+      }
+    },
+  )
+
+  test('is not said to be known while it still gains', async () => {
+    const { outcome, detail, capacityCi90Rps } = await measured(30_000, 1)
+    expect(outcome).toBe('unsettled')
+    expect(detail).toMatch(/^still speeding up: /)
+    expect(capacityCi90Rps[1]).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('is not beaten by what it may reach when it is warm', async () => {
+    const server = new QueueServer({
+      seed: 3,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_n, _uniform, atMs) => ms * (1 + 4 * Math.exp(-atMs / 2500)),
+    })
+    const toBeat = { capacityToBeatRps: 0.96 * truth }
+    const found = await measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 3, effort: 'quick', ...toBeat })
+    expect(found.outcome).not.toBe('beaten')
+    expect(found.capacityRps).toBeGreaterThan(toBeat.capacityToBeatRps)
+  })
+})

@@ -1,0 +1,112 @@
+import { describe, expect, test } from 'vitest'
+import { QueueServer } from '../../testing/queue-server.ts'
+import { targetAt } from '../../testing/servers.ts'
+import { caseNamed } from '../../testing/simple-servers.ts'
+import type { Load, LoadGenerator, LoadPoint, LoadRun, Phase, VirtualServer } from '../../types.ts'
+import { VirtualLoadGenerator } from '../../virtual/virtual-generator.ts'
+import { confirmCapacity } from './confirm.ts'
+
+const { signal } = new AbortController()
+const slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+const confirm = (server: VirtualServer, rateRps: number) => confirmCapacity({ target: { kind: 'virtual', server }, slo, rateRps, signal })
+
+describe('a confirmation', () => {
+  test.each([1.4, 3, 8])('of %d times what the server does goes on until a rate holds', async (times) => {
+    const truth = 87.6
+    const found = await confirm(caseNamed('FIFO 8 ms').server(1), times * truth)
+    expect(found).toMatchObject({ held: false, outcome: 'converged', known: 'held' })
+    expect(found.capacityRps).toBeLessThan(1.03 * truth)
+    expect(found.capacityRps).toBeGreaterThan(0.7 * truth)
+    expect(found.capacityCi90Rps[1]).toBeGreaterThan(found.capacityRps)
+    expect(found.capacityCi90Rps[1]).toBeLessThan(1.6 * truth)
+    expect(found.point.sloMs).toBeLessThanOrEqual(slo.limitMs)
+  })
+
+  test('far beyond what the server does passes over rates beyond what it was seen to serve', async () => {
+    const truth = 87.6
+    const { points, capacityRps } = await confirm(caseNamed('FIFO 8 ms').server(1), 8 * truth)
+    const asked = points.flatMap(({ load }) => (load.kind === 'open' ? [load.rateRps / truth] : []))
+    // It serves 125 a second: nothing between the first two rates and what that leaves is worth a window.
+    expect(asked.filter((rate) => rate > 1.6).map((rate) => rate.toFixed(3))).toEqual(['8.000', '7.200'])
+    expect(capacityRps).toBeGreaterThan(0.7 * truth)
+  })
+
+  test('of a server that keeps the SLO at no rate ends with none', async () => {
+    // Alone it is fast; whoever finds another there waits for long.
+    let lastMs = Number.NEGATIVE_INFINITY
+    const server = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_, uniform, atMs) => {
+        const ms = atMs - lastMs > 1 && uniform() < 0.9 ? 4 : 90
+        lastMs = atMs + ms
+        return ms
+      },
+    })
+    const found = await confirm(server, 100)
+    expect(found).toMatchObject({ held: false, outcome: 'budget', capacityRps: 0, known: 'bound above' })
+    expect(found.capacityCi90Rps).toEqual([0, 10])
+  })
+
+  test.each([
+    [100, 1],
+    [3_000, 2 / 3],
+    [9_000, 1 / 3],
+  ])('at %d a second warms up for windows of %f s', async (rateRps, windowS) => {
+    const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 0.05 })
+    const windows: number[] = []
+    const onStep = ({ load }: LoadPoint, phase: Phase) => {
+      if (phase === 'warm-up' && load.kind === 'open') windows.push(load.durationS)
+    }
+    await confirmCapacity({ target: { kind: 'virtual', server }, slo, rateRps, signal, onStep })
+    expect(windows.length).toBeGreaterThanOrEqual(2)
+    for (const each of windows) expect(each).toBeCloseTo(windowS, 9)
+  })
+
+  test('is not lost to one pause, which it tells', async () => {
+    let paused = false
+    const server = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_, __, atMs) => {
+        if (paused || atMs < 12_000) return 8
+        paused = true
+        return 900
+      },
+    })
+    const found = await confirm(server, 70)
+    expect(found).toMatchObject({ held: true, capacityRps: 70 })
+    expect(found.caveats.join()).toMatch(/nothing was answered for \d{3} ms of one window at 70.0/)
+  })
+
+  test('that the machine spoilt goes on below the rate at which another would be better: that one fares no better', async () => {
+    const virtual = new VirtualLoadGenerator()
+    const server = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 }) } as const
+    const play = async (_: unknown, load: Load): Promise<LoadRun> => {
+      const run = await virtual.play(server, load, signal)
+      const busy = load.kind === 'open' && load.rateRps > 90
+      return busy ? { ...run, latencyMs: run.latencyMs.map((ms) => ms * 50), machineWait: { server: 0.4 } } : run
+    }
+    const generator: LoadGenerator = { name: 'busy', play, run: virtual.run.bind(virtual), close: async () => {} }
+    const found = await confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, leastRps: 98, signal, generator })
+    expect(found).toMatchObject({ outcome: 'converged', held: false })
+    expect(found.capacityRps).toBeCloseTo(82, 9)
+  })
+
+  test('in which the machine kept the server waiting throughout is disturbed, unless it held in spite', async () => {
+    const virtual = new VirtualLoadGenerator()
+    const server = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 }) } as const
+    const on = (slower: number) => {
+      const play = async (_: unknown, load: Load): Promise<LoadRun> => {
+        const run = await virtual.play(server, load, signal)
+        return load.kind === 'closed' ? run : { ...run, latencyMs: run.latencyMs.map((ms) => ms * slower), machineWait: { server: 0.4 } }
+      }
+      const generator: LoadGenerator = { name: 'busy', play, run: virtual.run.bind(virtual), close: async () => {} }
+      return confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, signal, generator })
+    }
+    expect(await on(50)).toMatchObject({ outcome: 'disturbed', capacityRps: 0, held: false, known: 'nothing' })
+    expect(await on(1)).toMatchObject({ outcome: 'converged', capacityRps: 100, held: true })
+  })
+})

@@ -1,0 +1,290 @@
+import { cutAfter, percentileName } from '../../slo.ts'
+import { summarise } from '../../statistics/load-point.ts'
+import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../../types.ts'
+import { between, unprovenPart } from '../known-capacity.ts'
+import { caveatsOf, generatorFor } from '../measure.ts'
+import { failuresOf, type Played, Session } from '../session.ts'
+import { untilNoFaster } from '../warm-up.ts'
+import { RateEvidence } from './rate-evidence.ts'
+import { seedsOfWindow, usualArrivals } from './usual-arrivals.ts'
+
+export interface ConfirmOptions {
+  readonly target: Target
+  readonly slo: Slo
+  /** The rate whose SLO is to be confirmed. */
+  readonly rateRps: number
+  /** Lowest rate that is of use to the caller, who has something else to try below it. Absent: any. */
+  readonly leastRps?: number
+  /** Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth more. Absent: none. */
+  readonly leastProvenRps?: number
+  /** Time at one rate after which it is decided by what was seen, default 30; a clear case takes a third of it, one that could still be proven up to twice. */
+  readonly seconds?: number
+  /** Default Poisson. */
+  readonly arrivals?: Arrivals
+  readonly seed?: number
+  readonly signal: AbortSignal
+  readonly onStep?: (point: LoadPoint, phase: Phase) => void
+  /** Default: one of its own, closed at the end. A given one is left open. */
+  readonly generator?: LoadGenerator
+}
+
+/** A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its points are the rates tried, all windows of one as one. */
+export interface Confirmation extends Measurement {
+  /** Whether the rate that was asked for is the one that held. */
+  readonly held: boolean
+  readonly rateRps: number
+  /** All windows at the highest rate that held, else at the last one. */
+  readonly point: LoadPoint
+  /** Independent requests that say as much as theirs. */
+  readonly nEff: number
+  /** They prove the percentile at 95 % by themselves. */
+  readonly proven: boolean
+}
+
+/** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
+const warmUpShare = 1 / 30
+const mostWarmUps = 5
+/** A window of the warm-up is shorter where so many requests come sooner, down to a third: servers get warm by their number. */
+const warmingRequests = 2000
+const leastOfWarmUp = 1 / 3
+const mostAtOnce = 128
+const warmUpSeeds = 9000
+/** Looks at a rate in its time; each window has at least so many requests. */
+const looks = 6
+const leastRequests = 250
+/** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
+const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+/** What the machine spoils is tried next at so much of its rate: a machine that is too busy for one is too busy for one just below. */
+const calmer = 0.85
+/** Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take ever longer, and say no more. */
+const mostSpoiltRates = 3
+/** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
+const servedMargin = 1.1
+/** At the first miss not below this part of the rate: a server and a generator that share a machine serve far less while they fall behind than just before. */
+const leastAtFirst = 0.9
+/** Fewer answers than this tell no rate. */
+const leastServed = 20
+/** From a rate that holds without proof to the next that may be proven. */
+const stepToProof = 0.93
+/** Where the rate that held lies further below the one that missed, those between are tried, up to so many. */
+const wide = 1.15
+const mostBetween = 2
+
+/**
+ * Puts open load on a target at a rate it should keep, window after window until they prove that the SLO holds there, or that it does not, or the time
+ * is up; where it does not, at lower rates until one holds, and between that and the lowest that missed. Throws as `measureCapacity` does.
+ */
+export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
+  const generator = generatorFor(options.target, options.generator)
+  try {
+    return await new ConfirmationUnderWay(options, generator).run()
+  } finally {
+    if (options.generator === undefined) await generator.close()
+  }
+}
+
+/** A rate that was tried, by what was seen of it. */
+interface Tried {
+  readonly rps: number
+  readonly evidence: RateEvidence
+  readonly played: Played
+}
+
+class ConfirmationUnderWay {
+  private readonly session: Session
+  private readonly seconds: number
+  private readonly seed: number
+  private readonly points: LoadPoint[] = []
+  /** Highest rate that held, by its proof. */
+  private found: Tried | undefined
+  /** Highest rate that held without proof. */
+  private unproven: Tried | undefined
+  /** The last rate at which a proof was given up. */
+  private givenUpRps = Number.POSITIVE_INFINITY
+  /** Lowest rate that the server missed. */
+  private missedRps = Number.POSITIVE_INFINITY
+  /** Lowest rate that was tried and did not hold for whatever reason. */
+  private lowestRps = Number.POSITIVE_INFINITY
+  /** What the server answered in the last window that missed: it holds none far beyond. */
+  private servedRps = Number.POSITIVE_INFINITY
+  private misses = 0
+  /** Rates in a row that the generator or the machine spoilt. */
+  private spoiltRates = 0
+  private windows = 0
+  private betweens = 0
+  private readonly pausedCaveats: string[] = []
+
+  constructor(
+    private readonly options: ConfirmOptions,
+    generator: LoadGenerator,
+  ) {
+    const { target, slo, signal, onStep = () => {}, seconds = 30, seed = 1 } = options
+    this.session = new Session(target, slo, generator, signal, onStep)
+    this.seconds = seconds
+    this.seed = seed
+  }
+
+  async run(): Promise<Confirmation> {
+    const { session, seconds } = this
+    const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
+    const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
+    this.points.push(idle.point)
+    if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
+    await this.warmUp(idle.point)
+    let last: Played = idle
+    for (let rate = this.nextRate(); rate !== undefined; rate = this.nextRate()) {
+      const tried = await this.tried(rate, idle.point)
+      last = tried.played
+      this.points.push(last.point)
+      if (await session.died(last.point)) return this.result('server-died', last, idle.run)
+      this.learn(tried)
+    }
+    this.found ??= this.unproven
+    if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
+    return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
+  }
+
+  private learn(tried: Tried): void {
+    const { rps, evidence, played } = tried
+    this.spoiltRates = evidence.decision === 'spoilt' ? this.spoiltRates + 1 : 0
+    if (evidence.decision === 'holds') {
+      this.found = tried
+      this.pausedCaveats.push(...evidence.caveats())
+      return
+    }
+    if (evidence.decision === 'unproven') {
+      this.givenUpRps = rps
+      if (evidence.holds) this.unproven ??= tried
+      return
+    }
+    this.lowestRps = rps
+    this.unproven = undefined
+    if (evidence.decision === 'spoilt') return
+    this.missedRps = rps
+    this.misses++
+    this.servedRps = servedRps(played.run)
+  }
+
+  /** First as many at a time as are there at the rate, by Little's law: a cold server that gets all of it at once is overloaded, and what it heaped up slows it for long. */
+  private async warmUp(unloaded: LoadPoint): Promise<void> {
+    const { session, options, seconds, seed, arrivals } = this
+    const { rateRps, slo } = options
+    const atOnce = Math.min(mostAtOnce, Math.round((rateRps * unloaded.p50Ms) / 1000))
+    const durationS = Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) * warmUpShare * seconds
+    if (unloaded.stream === undefined && atOnce > 2)
+      await untilNoFaster(mostWarmUps, async () => (await session.closed(atOnce, 0.5 * durationS, 'warm-up', false)).run)
+    // A warm-up may miss the SLO for a while: that is what it is for.
+    const cut = cutAfter(slo, 0.3 * rateRps * durationS + 20)
+    await untilNoFaster(mostWarmUps, async (round) => {
+      const load = { kind: 'open', rateRps, durationS, arrivals, seed: seed + warmUpSeeds + round, cut } as const
+      const { run } = await session.play(load, 'warm-up', false)
+      if (run.cutMs !== undefined) await session.settle(unloaded)
+      return run
+    })
+  }
+
+  /**
+   * While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. After one that
+   * could not be proven, a little lower ones.
+   */
+  private nextRate(): number | undefined {
+    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, options } = this
+    if (found === undefined && givenUpRps < lowestRps) {
+      const easierRps = stepToProof * givenUpRps
+      if (easierRps >= this.leastProvenRps) return easierRps
+      if (unproven !== undefined) return undefined
+    }
+    if (found === undefined) {
+      if (spoiltRates === mostSpoiltRates) return undefined
+      const { rateRps, leastRps = 0 } = options
+      const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
+      const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
+      const mostRps = Math.max(servedMargin * servedRps, this.misses > 1 ? 0 : leastAtFirst * rateRps)
+      const next = lower.find((rate) => rate <= mostRps) ?? lower.at(-1)
+      // A machine that is too busy for this one is too busy for another that would be better there.
+      return next !== undefined && (next === rateRps || next >= leastRps || spoiltRates > 0) ? next : undefined
+    }
+    const highest = Math.min(lowestRps, servedMargin * servedRps)
+    return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween
+      ? Math.sqrt(found.rps * highest)
+      : undefined
+  }
+
+  /** Windows at a rate until they say enough of it. */
+  private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
+    const { session, options, arrivals, seconds } = this
+    const { slo } = options
+    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= this.leastProvenRps)
+    // Recorded times, and bursts of some length, are whole in one window alone.
+    const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
+    const durationS = parted ? Math.min(seconds, Math.max(seconds / looks, leastRequests / rps)) : seconds
+    for (;;) {
+      const cut = cutAfter(slo, evidence.overForMiss)
+      const firstSeed = this.seed + seedsOfWindow * this.windows++
+      const played = await session.play(
+        usualArrivals({ kind: 'open', rateRps: rps, durationS, arrivals, cut }, firstSeed),
+        'confirm',
+        false,
+      )
+      evidence.add(played)
+      if (played.run.cutMs !== undefined) await session.settle(unloaded)
+      if (evidence.decision !== undefined || (await session.died(played.point))) return { rps, evidence, played: evidence.played ?? played }
+    }
+  }
+
+  private get leastProvenRps(): number {
+    return this.options.leastProvenRps ?? Number.POSITIVE_INFINITY
+  }
+
+  private get arrivals(): Arrivals {
+    return this.options.arrivals ?? { kind: 'poisson' }
+  }
+
+  private result(outcome: CapacityOutcome, { point }: Played, idle: LoadRun): Confirmation {
+    const { session, found, missedRps, pausedCaveats, points } = this
+    const { target, slo, rateRps } = this.options
+    const held = outcome === 'server-died' ? undefined : found
+    const heldRps = held?.rps ?? 0
+    const proven = held?.evidence.proven ?? false
+    const nEff = held?.evidence.nEff ?? 0
+    return {
+      outcome,
+      ...(heldRps > 0
+        ? between(heldRps * (proven ? 1 : unprovenPart), Math.max(heldRps, missedRps), heldRps)
+        : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
+      ...(held && { sure: held.evidence.sure }),
+      slo,
+      idle: summarise(idle.latencyMs),
+      saturationRps: point.achievedRps,
+      points,
+      requests: session.requests,
+      seconds: session.totalS,
+      detail: heldRps > 0 ? undefined : whyNot(outcome, point, missedRps),
+      caveats: [...caveatsOf(target, session), ...pausedCaveats, ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
+      held: heldRps === rateRps,
+      rateRps,
+      point,
+      nEff,
+      proven,
+    }
+  }
+}
+
+/** Answers per second from the first to the end of a window; infinite where there are too few to tell. */
+function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
+  const answeredMs = sentMs.map((sent, i) => sent + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
+  if (answeredMs.length < leastServed) return Number.POSITIVE_INFINITY
+  const first = answeredMs.reduce((a, b) => Math.min(a, b))
+  return (1000 * (answeredMs.length - 1)) / (cutMs - first)
+}
+
+/** Why no rate held. */
+function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): string {
+  if (point.errors > 0) return failuresOf(point)
+  if (outcome === 'generator-limit') return 'the load generator could not hold the rate: this machine was busy with something else'
+  if (outcome === 'disturbed') return 'this machine kept the server or the load generator waiting in every window'
+  return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
+}
+
+const unproven = (nEff: number, { percentile, classes }: Slo) =>
+  `the confirmation held, but its ${Math.round(nEff)} effective requests${classes ? ' of the class with the fewest' : ''} do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`

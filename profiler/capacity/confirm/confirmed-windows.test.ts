@@ -1,0 +1,398 @@
+/** Which windows a confirmation plays, and what it makes of them; servers with a queue are in confirm.test.ts. */
+import { describe, expect, test } from 'vitest'
+import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
+import { targetAt } from '../../testing/servers.ts'
+import type { Load, LoadRun, Slo } from '../../types.ts'
+import { type ConfirmOptions, confirmCapacity } from './confirm.ts'
+
+const infinite = Number.POSITIVE_INFINITY
+const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.01 }
+type Open = Extract<Load, { kind: 'open' }>
+/** A window of open load whose requests take so long each, 5 ms unless said. */
+const open = (load: Open, ms: (i: number) => number = () => 5, more: Partial<LoadRun> = {}): LoadRun =>
+  runOf(
+    load,
+    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => ms(i)),
+    more,
+  )
+/** One in twenty takes 100 ms. */
+const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
+/** Who is sent from the 70th on waits for 200 ms at 100 a second. */
+const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
+
+/** Confirms 100 a second, with 10 s for a rate: in windows of 2.5 s. `answer` is asked for those, counted from 0. */
+async function confirmed(answer: (load: Open, window: number) => LoadRun, options: Partial<ConfirmOptions> = {}) {
+  let windows = 0
+  const { rateRps = 100, seconds = 10 } = options
+  const isWindow = (load: Load): load is Open => load.kind === 'open' && load.durationS > seconds / 10
+  const generator = scriptedGenerator((load) => {
+    if (load.kind === 'closed') return runOf(load, [5, 5, 5])
+    return isWindow(load) ? answer(load, windows++) : open(load)
+  })
+  const target = targetAt('http://127.0.0.1:1')
+  const found = await confirmCapacity({ target, slo, rateRps, seconds, signal: new AbortController().signal, generator, ...options })
+  const asked = generator.asked.filter(isWindow)
+  const each = asked.map((load) => load.rateRps)
+  return { found, all: generator.asked, asked, each, rates: each.filter((rate, i) => rate !== each[i - 1]) }
+}
+const upTo = (capacityRps: number) => (load: Open) => open(load, load.rateRps <= capacityRps ? undefined : slow)
+const close = (found: readonly number[], wanted: readonly number[]) => {
+  expect(found).toHaveLength(wanted.length)
+  for (const [i, rate] of wanted.entries()) expect(found[i]! / rate).toBeCloseTo(1, 9)
+}
+/** So many of each 250 requests take 100 ms, evenly spread. */
+const over = (of250: number) => (i: number) => (Math.floor(((i + 1) * of250) / 250) > Math.floor((i * of250) / 250) ? 100 : 5)
+
+describe('a confirmation', () => {
+  test('warms up, looks at one request at a time, warms up at its rate, and plays windows on arrivals of their own', async () => {
+    const of = { percentile: 0.75, limitMs: 60, maxErrorRate: 0.01 }
+    const { all } = await confirmed((load) => open(load), { slo: of, seed: 5 })
+    const window = { kind: 'open', rateRps: 100, arrivals: { kind: 'poisson' } }
+    expect(all.slice(0, 4)).toEqual([
+      { kind: 'closed', connections: 2, durationS: 1 },
+      { kind: 'closed', connections: 1, durationS: 1 },
+      ...[9005, 9006].map((seed) => ({
+        ...window,
+        durationS: expect.closeTo(1 / 3, 9),
+        seed,
+        cut: { overMs: 60, requests: expect.closeTo(0.3 * 33.333333 + 20, 5) },
+      })),
+    ])
+    // 1.5 times a quarter of the 1000 in 10 s, and five. Fifteen seeds for each window to choose from; 250 of 250 prove it, but no proof takes less than a third of the time.
+    const windows = all.slice(4) as Open[]
+    expect(windows).toHaveLength(2)
+    for (const [i, load] of windows.entries()) {
+      expect(load).toEqual({ ...window, durationS: 2.5, seed: expect.any(Number), cut: { overMs: 60, requests: 380 } })
+      expect(Math.floor((load.seed - 5) / 15)).toBe(i)
+    }
+    const short = await confirmed((load) => open(load), { seconds: 6, rateRps: 500, arrivals: { kind: 'gamma', cv: 2 } })
+    // As many at a time as are there at the rate, before all of it: three, of 5 ms each.
+    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.1, 0.1, 0.2, 0.2, 1, 1])
+    expect(short.all.slice(2, 4).map((load) => load.kind === 'closed' && load.connections)).toEqual([3, 3])
+    expect(short.asked[0]!.arrivals).toEqual({ kind: 'gamma', cv: 2 })
+  })
+
+  test('ends once it is proven at 95 %, and not before a third of its time', async () => {
+    const { found, each } = await confirmed((load) => open(load))
+    // None of 500 over: bets have won 73, and 8 of 250.
+    expect(each).toEqual([100, 100])
+    expect(found).toMatchObject({ outcome: 'converged', held: true, proven: true, nEff: 500, rateRps: 100, saturationRps: 100 })
+    expect(found).toMatchObject({ capacityRps: 100, capacityCi90Rps: [100, infinite], known: 'bound below', caveats: [] })
+    expect(found.sure).toBeGreaterThan(0.95)
+    expect(found.sure).toBeLessThan(0.99)
+    expect(found.detail).toBeUndefined()
+    expect(found.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
+    const fast = await confirmed((load) => open(load), { rateRps: 3000 })
+    expect(fast.asked.map(({ durationS }) => durationS)).toEqual([10 / 6, 10 / 6])
+  })
+
+  test('that nothing proves either way is decided by what was seen when its time is up', async () => {
+    const held = await confirmed((load, window) => open(load, over(window < 2 ? 2 : 1)))
+    expect(held.each).toEqual([100, 100, 100, 100])
+    expect(held.found).toMatchObject({ held: true, proven: false, capacityRps: 100, capacityCi90Rps: [95, infinite] })
+    expect(held.found.sure).toBeLessThan(0.95)
+    expect(held.found.caveats).toEqual([
+      'the confirmation held, but its 1000 effective requests do not prove p99 at 95 % by themselves; a longer one may',
+    ])
+    // Eleven of a thousand.
+    const missed = await confirmed((load, window) => open(load, over(window < 3 ? 3 : 2)), { leastRps: 100 })
+    expect(missed.each).toEqual([100, 100, 100, 100])
+    expect(missed.found).toMatchObject({ held: false, outcome: 'budget', capacityRps: 0, capacityCi90Rps: [0, 100] })
+  })
+
+  test('goes on up to twice its time where that could still prove it', async () => {
+    const { found, each } = await confirmed((load) => open(load, over(1)))
+    expect(each.length).toBeGreaterThan(4)
+    expect(each.length).toBeLessThanOrEqual(8)
+    expect(found).toMatchObject({ held: true, proven: true, capacityCi90Rps: [100, infinite] })
+    expect(found.sure).toBeGreaterThan(0.95)
+    expect(found.sure).toBeLessThan(0.99)
+  })
+
+  test('joins its windows to one point, failures and lateness with them', async () => {
+    const failing = (kinds: Record<string, number>, ms: number) => (load: Open) => {
+      const failures = Object.values(kinds).reduce((sum, n) => sum + n, 0)
+      return open(load, (i) => (i % 150 === 75 && i < 150 * failures ? Number.NaN : ms), { errorKinds: kinds, latenessP99Ms: ms / 5 })
+    }
+    const [first, second] = [failing({ timeout: 1 }, 5), failing({ timeout: 1, reset: 1 }, 10)]
+    const { found } = await confirmed((load, window) => (window === 0 ? first(load) : second(load)), { rateRps: 40, seconds: 12.5 })
+    expect(found.point).toMatchObject({ requests: 500, errors: 3, seconds: 12.5, offeredRps: 40, latenessP99Ms: 2, p50Ms: 5, p90Ms: 10 })
+    expect(found.point.errorKinds).toEqual({ timeout: 2, reset: 1 })
+    expect(found.points.at(-1)).toEqual(found.point)
+    expect(found.point.load).toMatchObject({ rateRps: 40, durationS: 12.5 })
+  })
+
+  test('joins streams, in the order they were sent', async () => {
+    const streamed = (load: Open, ms: number) => {
+      const n = Math.round(load.rateRps * load.durationS)
+      const part = (value: number) => new Float64Array(n).fill(value)
+      const stream = {
+        latenciesMs: { ttft: part(ms), tpot: part(ms / 10), e2e: part(2 * ms) },
+        tokens: part(3),
+        gapsMs: Float64Array.of(ms, ms),
+      }
+      return open(load, () => 2 * ms, { stream })
+    }
+    const { found } = await confirmed((load, window) => streamed(load, window === 0 ? 5 : 20), { seconds: 5 })
+    const { ttft, tpot, e2e, interToken, outputTokensPerSecond } = found.point.stream!
+    expect([ttft, tpot, e2e].map(({ requests, p50Ms, maxMs }) => [requests, p50Ms, maxMs])).toEqual([
+      [500, 5, 20],
+      [500, 0.5, 2],
+      [500, 10, 40],
+    ])
+    expect([interToken.requests, outputTokensPerSecond]).toEqual([4, 1500 / 5])
+  })
+
+  test('of recorded times, or of bursts, plays them whole', async () => {
+    const { asked } = await confirmed((load) => open(load), { arrivals: { kind: 'on-off', onS: 2, offS: 3 } })
+    expect(asked.map(({ durationS }) => durationS)).toEqual([10])
+  })
+
+  test('takes half a minute at a rate unless told otherwise', async () => {
+    const { all } = await confirmed((load) => open(load), { seconds: undefined })
+    expect(all.map(({ durationS }) => durationS)).toEqual([1, 1, 1, 1, 5, 5])
+  })
+
+  test('of few requests holds by what was seen', async () => {
+    expect((await confirmed((load) => open(load), { rateRps: 10 })).each).toEqual([10])
+    expect((await confirmed((load) => open(load), { rateRps: 0.5 })).found).toMatchObject({ held: true, proven: false, capacityRps: 0.5 })
+  })
+})
+
+describe('where the SLO does not hold', () => {
+  test('lower rates are tried until one does, and two between that and the lowest that did not', async () => {
+    const { found, rates } = await confirmed(upTo(50))
+    const [between, again] = [Math.sqrt(45 * 65), Math.sqrt(45 * Math.sqrt(45 * 65))]
+    close(rates, [100, 95, 90, 82, 65, 45, between, again])
+    expect(found).toMatchObject({ outcome: 'converged', held: false, known: 'held', proven: true })
+    expect(found.capacityRps).toBeCloseTo(again, 9)
+    expect(found.capacityCi90Rps).toEqual([expect.closeTo(again, 9), expect.closeTo(between, 9)])
+    expect(found.point.offeredRps).toBeCloseTo(again, 0)
+    // A point for each rate.
+    close(
+      found.points.slice(1).map(({ load }) => (load as Open).rateRps),
+      rates,
+    )
+  })
+
+  test('none below what is of use', async () => {
+    const { rates, found } = await confirmed(upTo(50), { leastRps: 90 })
+    close(rates, [100, 95, 90])
+    expect(found).toMatchObject({ outcome: 'budget', held: false, capacityRps: 0, known: 'bound above' })
+    expect(found.detail).toBe('the SLO did not hold at 90.0 requests per second either')
+    close((await confirmed(upTo(50), { leastRps: 100 })).rates, [100])
+    close((await confirmed(upTo(50), { leastRps: 120 })).rates, [100])
+  })
+
+  test('none between where they lie close', async () => {
+    close((await confirmed(upTo(93))).rates, [100, 95, 90])
+    const { found, rates } = await confirmed(upTo(70))
+    // 82 is a quarter beyond 65, 73 an eighth.
+    close(rates, [100, 95, 90, 82, 65, Math.sqrt(65 * 82)])
+    expect(found.capacityCi90Rps[1]).toBeCloseTo(Math.sqrt(65 * 82), 9)
+  })
+
+  test('at any rate, the lowest is the bound', async () => {
+    const { found, rates } = await confirmed(upTo(0))
+    close(rates, [100, 95, 90, 82, 65, 45, 25, 10])
+    expect(found).toMatchObject({
+      outcome: 'budget',
+      capacityRps: 0,
+      held: false,
+      proven: false,
+      nEff: 0,
+      known: 'bound above',
+      caveats: [],
+    })
+    expect(found.sure).toBeUndefined()
+    expect(found.capacityCi90Rps).toEqual([0, expect.closeTo(10, 9)])
+    expect(found.detail).toBe('the SLO did not hold at 10.0 requests per second either')
+  })
+
+  test('rates a tenth beyond what the server was seen to serve are passed over, from the second miss on', async () => {
+    /** Answers come so many ms apart, whatever is sent; the window is seen to its end, or up to a cut. */
+    const serving = (everyMs: number, load: Open, cutMs?: number) => {
+      const gapMs = 1000 / load.rateRps
+      return open(load, (i) => 5 + i * Math.max(0, everyMs - gapMs) + (i % 20 === 10 ? 100 : 0), { cutMs })
+    }
+    // 20 a second: 22 and less.
+    close((await confirmed((load) => (load.rateRps > 20 ? serving(50, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
+    // 60 a second: 66 and less. Up to a cut at 2 s as well.
+    for (const cutMs of [undefined, 2000])
+      close(
+        (await confirmed((load) => (load.rateRps > 60 ? serving(1000 / 60, load, cutMs) : open(load)))).rates.slice(0, 4),
+        [100, 90, 65, 45],
+      )
+    // From its first answer on: sent from 1.25 s on, 60 a second answered.
+    const sentMs = Float64Array.from({ length: 250 }, (_, i) => 1250 + 5 * i)
+    const late = (load: Open) => open(load, (i) => 5 + i * (1000 / 60 - 5), { sentMs })
+    close((await confirmed((load) => (load.rateRps > 60 ? late(load) : open(load)))).rates.slice(0, 3), [100, 90, 65])
+    // At 90 a second 65 answers are 64 distances, of 2.78 s: 25 a second is within a tenth of that; 64 answers are not enough.
+    const until = (answers: number) => (load: Open) => {
+      const gapMs = 1000 / load.rateRps
+      return open(load, (i) => 1 + i * ((1000 * load.durationS - gapMs) / (answers - 1) - gapMs))
+    }
+    close((await confirmed((load) => (load.rateRps > 60 ? until(65)(load) : open(load)))).rates.slice(0, 3), [100, 90, 25])
+    close((await confirmed((load) => (load.rateRps > 60 ? until(64)(load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
+    // Fewer than 20 answers tell no rate: 19 in a window, 20 in one.
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(134, load) : open(load)))).rates.slice(0, 2), [100, 95])
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(126, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
+  })
+
+  test('the first miss leads no lower than a tenth, however little was served while it fell behind', async () => {
+    // Beyond 92 a second what server and generator share gives way: 20 a second are answered. At 90 all is well.
+    const collapsing = (load: Open) => (load.rateRps > 92 ? open(load, (i) => 5 + 40 * i) : open(load))
+    const { found, rates } = await confirmed(collapsing)
+    close(rates, [100, 90])
+    expect(found).toMatchObject({ outcome: 'converged', capacityRps: 90 })
+  })
+
+  test('requests that failed are told', async () => {
+    const { found } = await confirmed((load) => open(load, (i) => (i % 10 === 0 ? Number.NaN : 5), { errorKinds: { 'status 500': 1 } }))
+    expect(found).toMatchObject({ outcome: 'budget', detail: '10 of 100 requests failed (status 500 × 1)' })
+  })
+
+  test('the server is given time to settle after a window that was cut', async () => {
+    const closedAfter = async (cutMs: number | undefined) => {
+      const { all } = await confirmed((load) => (load.rateRps > 96 ? open(load, slow, { cutMs }) : open(load)))
+      const first = all.findIndex((load) => load.durationS === 2.5)
+      return all[first + 1]!
+    }
+    expect(await closedAfter(2000)).toMatchObject({ kind: 'closed', connections: 1, durationS: 0.02 })
+    expect(await closedAfter(undefined)).toMatchObject({ kind: 'open' })
+  })
+
+  test('a window is cut once the rest of the time cannot make up for it', async () => {
+    const { asked } = await confirmed((load) => open(load, over(2)), { leastRps: 100 })
+    // 1.5 times the ten that may be over in 10 s and five, less those seen.
+    expect(asked.map(({ cut }) => cut!.requests)).toEqual([21, 19, 17, 15])
+  })
+})
+
+describe('a rate that holds without proof, where a lower one would do', () => {
+  /** At 100 a second as many over the limit as prove nothing in twice the time, at lower rates none. */
+  const unprovenAt = (share: number) => (load: Open) => open(load, load.rateRps === 100 ? over(share) : undefined)
+
+  test.each([2, 3])('gives way to a little lower one that is proven: %d of 250 over the limit', async (share) => {
+    const { found, each } = await confirmed(unprovenAt(share), { leastProvenRps: 80 })
+    close(each, [100, 100, 93, 93])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(93, 9), proven: true, outcome: 'converged' })
+  })
+
+  test('stays where the lower one would be too low, and gets its time', async () => {
+    const { found, each } = await confirmed(unprovenAt(2), { leastProvenRps: 94 })
+    expect(each).toEqual([100, 100, 100, 100])
+    expect(found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+    expect((await confirmed(unprovenAt(2))).found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+  })
+
+  test('gives way step by step, and the last one gets its time', async () => {
+    const { found, rates } = await confirmed((load) => open(load, over(2)), { leastProvenRps: 80 })
+    close(rates, [100, 93, 86.49, 80.4357])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(80.4357, 9), proven: false, known: 'bound below' })
+  })
+
+  test('is not believed where a lower one misses', async () => {
+    const { found, rates } = await confirmed((load) => open(load, load.rateRps === 100 ? over(2) : load.rateRps > 90 ? slow : undefined), {
+      leastProvenRps: 80,
+    })
+    close(rates, [100, 93, 90])
+    expect(found).toMatchObject({ capacityRps: 90, proven: true })
+    expect(found.capacityCi90Rps[1]).toBeCloseTo(93, 9)
+  })
+})
+
+describe('a window that something else may have spoilt', () => {
+  test.each<[string, Partial<LoadRun>]>([
+    ['the generator', { latenessP99Ms: 4 }],
+    ['the machine', { machineWait: { server: 0.5 } }],
+  ])('by %s is played once more', async (_, spoilt) => {
+    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, slow, spoilt) : open(load)))
+    expect(each).toEqual([100, 100, 100])
+    expect(found).toMatchObject({
+      held: true,
+      capacityRps: 100,
+      nEff: 500,
+      caveats: expect.not.arrayContaining([expect.stringMatching(/nothing was/)]),
+    })
+    expect((await confirmed((load) => open(load, undefined, spoilt))).each).toEqual([100, 100])
+  })
+
+  test('three times says nothing of the server at that rate', async () => {
+    const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
+    close(
+      late.each,
+      [100, 82, 65].flatMap((rate) => [rate, rate, rate]),
+    )
+    expect(late.found).toMatchObject({ outcome: 'generator-limit', known: 'nothing', capacityCi90Rps: [0, infinite] })
+    expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
+    const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
+    expect(busy.found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityCi90Rps: [0, infinite] })
+    expect(busy.found.detail).toMatch(/^this machine kept the server or the load generator waiting/)
+  })
+
+  test('at one rate is tried at a calmer one, and what holds there is gone on from', async () => {
+    const { found, rates } = await confirmed((load, window) =>
+      window < 3 ? open(load, slow, { machineWait: { server: 0.5 } }) : open(load),
+    )
+    const between = Math.sqrt(100 * 82)
+    close(rates, [100, 82, between])
+    expect(found).toMatchObject({ outcome: 'converged', held: false, capacityRps: expect.closeTo(between, 9) })
+  })
+
+  test('at a rate above one that is missed does not count towards giving up', async () => {
+    const spoilt = (load: Open) => open(load, slow, { machineWait: { server: 0.5 } })
+    const { rates, found } = await confirmed((load) => (load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load)))
+    close(rates, [100, 82, 65, 45, 25, 10])
+    expect(found).toMatchObject({ outcome: 'disturbed', held: false })
+  })
+
+  test('by one pause is set aside and told, and nothing ends early any more', async () => {
+    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, pausing) : open(load)))
+    expect(each).toEqual([100, 100, 100, 100, 100])
+    expect(found.caveats).toEqual([
+      'nothing was answered for 205 ms of one window at 100.0 requests per second; it did not come back in 10 s, and is left out',
+    ])
+    expect(found).toMatchObject({ held: true, nEff: 1000 })
+  })
+
+  test('by a pause that comes back: both count', async () => {
+    // 15 of each 250 are over: twice that of 1500 is too much.
+    const { found, each } = await confirmed((load, window) => (window < 2 ? open(load, pausing) : open(load)), { leastRps: 100 })
+    expect(each.length).toBeGreaterThan(2)
+    expect(found).toMatchObject({ held: false, caveats: [] })
+    const twiceInOne = await confirmed((load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)), {
+      leastRps: 100,
+    })
+    expect(twiceInOne.found.held).toBe(false)
+    const never = await confirmed((load) => (load.rateRps > 96 ? open(load, pausing) : open(load)))
+    close(never.rates, [100, 95])
+    expect(never.found.caveats).toEqual([])
+  })
+
+  test('with sends left out did not hold', async () => {
+    const { each } = await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 253 } : {}))
+    expect(each).toHaveLength(3)
+    expect((await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 252 } : {}))).each).toHaveLength(2)
+  })
+})
+
+test('a server that is gone ends it, before or while it is confirmed', async () => {
+  const gone = (load: Load) => runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
+  const { found } = await confirmed((load, window) => (window === 0 ? open(load, slow) : gone(load)))
+  expect(found).toMatchObject({
+    outcome: 'server-died',
+    capacityRps: 0,
+    known: 'nothing',
+    held: false,
+    detail: expect.stringMatching(/refused/),
+  })
+  const generator = scriptedGenerator(gone)
+  const signal = new AbortController().signal
+  const never = await confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, signal, generator })
+  expect(never).toMatchObject({ outcome: 'server-died', capacityCi90Rps: [0, infinite] })
+  expect(generator.asked).toEqual([
+    { kind: 'closed', connections: 2, durationS: 1 },
+    { kind: 'closed', connections: 1, durationS: 1 },
+  ])
+})

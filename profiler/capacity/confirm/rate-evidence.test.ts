@@ -1,0 +1,103 @@
+/** What windows at one rate add up to, looked at after each; which windows a confirmation plays is in confirmed-windows.test.ts. */
+import { describe, expect, test } from 'vitest'
+import { loadPointOf } from '../../statistics/load-point.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import type { LoadRun, Slo } from '../../types.ts'
+import type { Played } from '../session.ts'
+import { RateEvidence } from './rate-evidence.ts'
+
+const p99: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
+/** A window of 2.5 s at 100 a second. */
+const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p99): Played => {
+  const load = { kind: 'open', rateRps: 100, durationS: 2.5, arrivals: { kind: 'poisson' }, seed: 1 } as const
+  const run = runOf(
+    load,
+    Array.from({ length: 250 }, (_, i) => ms(i)),
+    more,
+  )
+  return { run, point: loadPointOf(run, slo) }
+}
+const fast = () => 5
+const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
+const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
+const after = (windows: readonly Played[], slo = p99) => {
+  const evidence = new RateEvidence(100, slo, 10)
+  for (const played of windows) evidence.add(played)
+  return evidence
+}
+
+describe('before any window counted', () => {
+  test('nothing is decided, proven or sure', () => {
+    const evidence = after([])
+    expect([evidence.decision, evidence.played, evidence.proven, evidence.sure, evidence.nEff]).toEqual([undefined, undefined, false, 0, 0])
+  })
+
+  test('what can be shown is the window that was spoilt last, or the one with a pause', () => {
+    const [first, last] = [window(slow, { latenessP99Ms: 40 }), window(slow, { latenessP99Ms: 30 })]
+    expect(after([first, last]).played).toBe(last)
+    const paused = window(pausing)
+    expect(after([paused]).played).toBe(paused)
+    expect(after([paused]).nEff).toBe(0)
+    // Once one counts, it is that.
+    expect(after([first, paused, window(fast)]).played!.point.requests).toBe(250)
+  })
+})
+
+describe('windows that the machine spoilt', () => {
+  const spoilt = window(slow, { machineWait: { server: 0.5 } })
+  // Longer than it takes: nothing is proven.
+  const after = (windows: readonly Played[]) => {
+    const evidence = new RateEvidence(100, p99, 60)
+    for (const played of windows) evidence.add(played)
+    return evidence.decision
+  }
+
+  test('three in a row end a rate, in bursts between windows that count they do not', () => {
+    expect(after([spoilt, spoilt])).toBeUndefined()
+    expect(after([spoilt, spoilt, spoilt])).toBe('spoilt')
+    expect(after([spoilt, spoilt, window(fast), spoilt, spoilt])).toBeUndefined()
+  })
+
+  test('six in all do', () => {
+    const now = [spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast)]
+    expect(after(now)).toBeUndefined()
+    expect(after([...now, spoilt])).toBe('spoilt')
+  })
+})
+
+describe('how alike neighbours are', () => {
+  const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
+  const spread = (i: number) => i % 10 === 5
+  /** The second slowest tenth, all in a row. */
+  const inARow = (i: number) => i >= 100 && i < 128 && !spread(i)
+
+  test('is seen by the slowest tenth at most', () => {
+    const evidence = after([window((i) => (spread(i) ? 45 : inARow(i) ? 40 : 5 + (i % 7)), {}, p75)], p75)
+    expect(evidence.nEff).toBe(250)
+    const slowest = after([window((i) => (inARow(i) ? 45 : spread(i) ? 40 : 5 + (i % 7)), {}, p75)], p75)
+    expect(slowest.nEff).toBeLessThan(60)
+  })
+
+  test('requests that are slow in a row prove less than as many that are not', () => {
+    const scattered = after([window((i) => (i % 125 === 60 ? 100 : 5)), window(fast)])
+    const together = after([window((i) => (i === 60 || i === 61 ? 100 : 5)), window(fast)])
+    expect(together.nEff).toBeLessThan(scattered.nEff)
+    expect(together.sure).toBeLessThan(scattered.sure)
+  })
+})
+
+test('windows that failed too often, or were cut, have missed at once', () => {
+  expect(after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision).toBe('missed')
+  expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('missed')
+})
+
+test('more requests over the limit make a miss certain the longer the time and the higher the rate; those seen count', () => {
+  const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
+  // One and a half times the quarter that may be over, and five.
+  expect(new RateEvidence(100, p75, 10).overForMiss).toBe(380)
+  expect(new RateEvidence(200, p75, 20).overForMiss).toBe(1505)
+  // Twelve of these were.
+  expect(after([window(slow, {}, p75)], p75).overForMiss).toBe(368)
+  // Five more at least: fewer are chance.
+  expect(after([window(slow), window(slow)]).overForMiss).toBe(5)
+})
