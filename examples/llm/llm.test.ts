@@ -119,5 +119,5 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
   expect(wide).toBeGreaterThan(0)
   expect(narrow).toBeGreaterThan(1.3 * wide)
   const best = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant: 'awq' }
-  expect(await deployedArgs(quantised, best)).toContain('--quantization=awq')
+  expect(await deployedArgs(quantised, best)).toContain('--quantization=awq_marlin')
 })
