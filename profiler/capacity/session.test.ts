@@ -34,6 +34,14 @@ describe('a session', () => {
     expect(steps).toEqual(['warm-up', 'idle', 'search'])
   })
 
+  test('requests that met nobody are those of open windows: closed loops that wait for a server to settle meet what was heaped up', async () => {
+    const { session } = sessionWith((load) => played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }))
+    await session.closed(1, 1, 'search', false)
+    expect(session.aloneMs).toEqual([])
+    await session.open(100, 1, 7, 'search')
+    expect(session.aloneMs.length).toBeGreaterThan(0)
+  })
+
   test('its budget begins where it is told to, and time can be forgiven', async () => {
     const { session } = sessionWith((load) => played(load, { elapsedS: 3 }))
     await session.closed(1, 1, 'warm-up')

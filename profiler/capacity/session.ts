@@ -84,10 +84,11 @@ export class Session {
     this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
-    if (load.kind === 'closed') this.loops.push(run)
-    if (load.kind === 'closed' && phase === 'saturation')
-      this.saturating.push({ connections: load.connections, rps: untilLastRps(run), answers: run.latencyMs.length })
-    else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
+    if (load.kind === 'closed') {
+      this.loops.push(run)
+      if (phase === 'saturation')
+        this.saturating.push({ connections: load.connections, rps: untilLastRps(run), answers: run.latencyMs.length })
+    } else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
     this.onStep(point, phase)
     return { run, point }
   }
