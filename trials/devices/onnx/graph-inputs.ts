@@ -29,6 +29,9 @@ const recurrentLayers: ReadonlySet<string> = new Set(['LSTM', 'GRU', 'RNN'])
 const batchAxisOf = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput): number =>
   nodes.some(({ op, inputs, attributes }) => recurrentLayers.has(op) && inputs[0] === name && attributes.layout !== 1) ? 1 : 0
 
+const countsItems = (graph: OnnxGraph, input: GraphInput, axis: number, size: string): boolean =>
+  axis === batchAxisOf(graph, input) || /^batch/i.test(size)
+
 /** Items that the file fixes as its batch; undefined: any. */
 export function fixedBatch(graph: Pick<OnnxGraph, 'inputs' | 'nodes'>): number | undefined {
   const first = graph.inputs.find(({ shape }) => shape.length > 0)
@@ -55,8 +58,7 @@ export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<
   for (const input of graph.inputs) {
     const bound = input.shape.map((size, axis) => {
       if (typeof size === 'number') return size
-      const items = axis === batchAxisOf(graph, input) || /^batch/i.test(size)
-      const number = names.get(size) ?? (items ? 1 : sizeAt(input, axis, sizes))
+      const number = names.get(size) ?? (countsItems(graph, input, axis, size) ? 1 : sizeAt(input, axis, sizes))
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -69,7 +71,7 @@ export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<
 export const openAxes = (graph: OnnxGraph): string[] => {
   const open = graph.inputs.flatMap((input) =>
     input.shape.flatMap((size, axis) =>
-      typeof size === 'number' || axis === batchAxisOf(graph, input) || /^batch/i.test(size) ? [] : [size.replace(/^\?/, 'axis ')],
+      typeof size === 'number' || countsItems(graph, input, axis, size) ? [] : [size.replace(/^\?/, 'axis ')],
     ),
   )
   return [...new Set(open)]
