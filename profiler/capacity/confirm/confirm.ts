@@ -41,15 +41,17 @@ export interface Confirmation extends Measurement {
   readonly proven: boolean
 }
 
+/** The idle latency is that of so many requests, where they come within a second. */
+const idleRequests = 100
 /** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
 /** A window of the warm-up is shorter where so many requests come sooner, down to a third: servers get warm by their number. */
 const warmingRequests = 2000
 const leastOfWarmUp = 1 / 3
-const mostAtOnce = 128
+const ramp = [0.25, 0.5, 0.75]
 const warmUpSeeds = 9000
-/** Looks at a rate in its time; each window has at least so many requests. */
+/** Looks at a rate in its time, twice as many once a window's end may decide; each window has at least so many requests. */
 const looks = 6
 const leastRequests = 250
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
@@ -101,6 +103,8 @@ class ConfirmationUnderWay {
   private unproven: Tried | undefined
   /** The last rate at which a proof was given up. */
   private givenUpRps = Number.POSITIVE_INFINITY
+  /** What was seen there, where it held. */
+  private heldHigher: RateEvidence | undefined
   /** Lowest rate that the server missed. */
   private missedRps = Number.POSITIVE_INFINITY
   /** Lowest rate that was tried and did not hold for whatever reason. */
@@ -126,8 +130,9 @@ class ConfirmationUnderWay {
 
   async run(): Promise<Confirmation> {
     const { session, seconds } = this
-    const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
-    const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
+    const mostS = Math.min(1, seconds / 10)
+    const warm = await session.closed(2, mostS / 3, 'warm-up', false)
+    const idle = await session.closed(1, Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps)), 'idle')
     this.points.push(idle.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
     await this.warmUp(idle.point)
@@ -155,32 +160,35 @@ class ConfirmationUnderWay {
     if (evidence.decision === 'unproven') {
       this.givenUpRps = rps
       if (evidence.holds) this.unproven ??= tried
+      this.heldHigher = evidence.holds ? evidence : undefined
       return
     }
     this.lowestRps = rps
     this.unproven = undefined
+    this.heldHigher = undefined
     if (evidence.decision === 'spoilt') return
     this.missedRps = rps
     this.misses++
     this.servedRps = servedRps(played.run)
   }
 
-  /** First as many at a time as are there at the rate, by Little's law: a cold server that gets all of it at once is overloaded, and what it heaped up slows it for long. */
+  /** Shares of the rate first, where many are there at once, by Little's law: a cold server that gets all of it is overloaded, and what it heaped up slows it for long. */
   private async warmUp(unloaded: LoadPoint): Promise<void> {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options
-    const atOnce = Math.min(mostAtOnce, Math.round((rateRps * unloaded.p50Ms) / 1000))
+    const atOnce = (rateRps * unloaded.p50Ms) / 1000
     const durationS = Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) * warmUpShare * seconds
-    if (unloaded.stream === undefined && atOnce > 2)
-      await untilNoFaster(mostWarmUps, async () => (await session.closed(atOnce, 0.5 * durationS, 'warm-up', false)).run)
-    // A warm-up may miss the SLO for a while: that is what it is for.
-    const cut = cutAfter(slo, 0.3 * rateRps * durationS + 20)
-    await untilNoFaster(mostWarmUps, async (round) => {
-      const load = { kind: 'open', rateRps, durationS, arrivals, seed: seed + warmUpSeeds + round, cut } as const
+    let windows = 0
+    const play = async (rps: number) => {
+      // A warm-up may miss the SLO for a while: that is what it is for.
+      const cut = cutAfter(slo, 0.3 * rps * durationS + 20)
+      const load = { kind: 'open', rateRps: rps, durationS, arrivals, seed: seed + warmUpSeeds + windows++, cut } as const
       const { run } = await session.play(load, 'warm-up', false)
       if (run.cutMs !== undefined) await session.settle(unloaded)
       return run
-    })
+    }
+    if (unloaded.stream === undefined && atOnce > 2) for (const share of ramp) await play(share * rateRps)
+    await untilNoFaster(mostWarmUps, () => play(rateRps))
   }
 
   /**
@@ -214,11 +222,12 @@ class ConfirmationUnderWay {
   private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
     const { session, options, arrivals, seconds } = this
     const { slo } = options
-    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= this.leastProvenRps)
+    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= this.leastProvenRps, this.heldHigher)
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
-    const durationS = parted ? Math.min(seconds, Math.max(seconds / looks, leastRequests / rps)) : seconds
     for (;;) {
+      const lookS = seconds / (evidence.mayEnd && evidence.played !== undefined ? 2 * looks : looks)
+      const durationS = parted ? Math.min(seconds, Math.max(lookS, leastRequests / rps)) : seconds
       const cut = cutAfter(slo, evidence.overForMiss)
       const firstSeed = this.seed + seedsOfWindow * this.windows++
       const played = await session.play(

@@ -1,45 +1,12 @@
 /** Which windows a confirmation plays, and what it makes of them; servers with a queue are in confirm.test.ts. */
 import { describe, expect, test } from 'vitest'
+import { close, confirmed, type Open, open, slo, slow, upTo } from '../../testing/scripted-confirmation.ts'
 import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
 import { targetAt } from '../../testing/servers.ts'
-import type { Load, LoadRun, Slo } from '../../types.ts'
-import { type ConfirmOptions, confirmCapacity } from './confirm.ts'
+import type { Load } from '../../types.ts'
+import { confirmCapacity } from './confirm.ts'
 
 const infinite = Number.POSITIVE_INFINITY
-const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.01 }
-type Open = Extract<Load, { kind: 'open' }>
-/** A window of open load whose requests take so long each, 5 ms unless said. */
-const open = (load: Open, ms: (i: number) => number = () => 5, more: Partial<LoadRun> = {}): LoadRun =>
-  runOf(
-    load,
-    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => ms(i)),
-    more,
-  )
-/** One in twenty takes 100 ms. */
-const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
-/** Who is sent from the 70th on waits for 200 ms at 100 a second. */
-const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
-
-/** Confirms 100 a second, with 10 s for a rate: in windows of 2.5 s. `answer` is asked for those, counted from 0. */
-async function confirmed(answer: (load: Open, window: number) => LoadRun, options: Partial<ConfirmOptions> = {}) {
-  let windows = 0
-  const { rateRps = 100, seconds = 10 } = options
-  const isWindow = (load: Load): load is Open => load.kind === 'open' && load.durationS > seconds / 10
-  const generator = scriptedGenerator((load) => {
-    if (load.kind === 'closed') return runOf(load, [5, 5, 5])
-    return isWindow(load) ? answer(load, windows++) : open(load)
-  })
-  const target = targetAt('http://127.0.0.1:1')
-  const found = await confirmCapacity({ target, slo, rateRps, seconds, signal: new AbortController().signal, generator, ...options })
-  const asked = generator.asked.filter(isWindow)
-  const each = asked.map((load) => load.rateRps)
-  return { found, all: generator.asked, asked, each, rates: each.filter((rate, i) => rate !== each[i - 1]) }
-}
-const upTo = (capacityRps: number) => (load: Open) => open(load, load.rateRps <= capacityRps ? undefined : slow)
-const close = (found: readonly number[], wanted: readonly number[]) => {
-  expect(found).toHaveLength(wanted.length)
-  for (const [i, rate] of wanted.entries()) expect(found[i]! / rate).toBeCloseTo(1, 9)
-}
 /** So many of each 250 requests take 100 ms, evenly spread. */
 const over = (of250: number) => (i: number) => (Math.floor(((i + 1) * of250) / 250) > Math.floor((i * of250) / 250) ? 100 : 5)
 
@@ -49,8 +16,9 @@ describe('a confirmation', () => {
     const { all } = await confirmed((load) => open(load), { slo: of, seed: 5 })
     const window = { kind: 'open', rateRps: 100, arrivals: { kind: 'poisson' } }
     expect(all.slice(0, 4)).toEqual([
-      { kind: 'closed', connections: 2, durationS: 1 },
-      { kind: 'closed', connections: 1, durationS: 1 },
+      { kind: 'closed', connections: 2, durationS: 1 / 3 },
+      // A hundred requests of 5 ms.
+      { kind: 'closed', connections: 1, durationS: expect.closeTo(0.5, 1) },
       ...[9005, 9006].map((seed) => ({
         ...window,
         durationS: expect.closeTo(1 / 3, 9),
@@ -66,9 +34,9 @@ describe('a confirmation', () => {
       expect(Math.floor((load.seed - 5) / 15)).toBe(i)
     }
     const short = await confirmed((load) => open(load), { seconds: 6, rateRps: 500, arrivals: { kind: 'gamma', cv: 2 } })
-    // As many at a time as are there at the rate, before all of it: three, of 5 ms each.
-    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.1, 0.1, 0.2, 0.2, 1, 1])
-    expect(short.all.slice(2, 4).map((load) => load.kind === 'closed' && load.connections)).toEqual([3, 3])
+    // Where three and more are there at once, shares of the rate before all of it.
+    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6 / 3, expect.closeTo(0.5, 1), 0.2, 0.2, 0.2, 0.2, 0.2, 1, 1])
+    expect(short.all.slice(2, 7).map((load) => (load as Open).rateRps)).toEqual([125, 250, 375, 500, 500])
     expect(short.asked[0]!.arrivals).toEqual({ kind: 'gamma', cv: 2 })
   })
 
@@ -84,6 +52,14 @@ describe('a confirmation', () => {
     expect(found.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
     const fast = await confirmed((load) => open(load), { rateRps: 3000 })
     expect(fast.asked.map(({ durationS }) => durationS)).toEqual([10 / 6, 10 / 6])
+  })
+
+  test('is looked at twice as often once an end may decide', async () => {
+    const { asked } = await confirmed((load, window) => open(load, window < 2 ? (i) => (i % 125 === 60 ? 100 : 5) : undefined), {
+      rateRps: 400,
+      seconds: 30,
+    })
+    expect(asked.map(({ durationS }) => durationS).slice(0, 4)).toEqual([5, 5, 2.5, 2.5])
   })
 
   test('that nothing proves either way is decided by what was seen when its time is up', async () => {
@@ -150,7 +126,7 @@ describe('a confirmation', () => {
 
   test('takes half a minute at a rate unless told otherwise', async () => {
     const { all } = await confirmed((load) => open(load), { seconds: undefined })
-    expect(all.map(({ durationS }) => durationS)).toEqual([1, 1, 1, 1, 5, 5])
+    expect(all.map(({ durationS }) => durationS)).toEqual([1 / 3, expect.closeTo(0.5, 1), 1, 1, 5, 5])
   })
 
   test('of few requests holds by what was seen', async () => {
@@ -292,6 +268,15 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     expect(found).toMatchObject({ capacityRps: expect.closeTo(80.4357, 9), proven: false, known: 'bound below' })
   })
 
+  test('leaves what it showed to the lower one, which is proven sooner', async () => {
+    const holding = (load: Open) => open(load, load.rateRps === 400 ? over(2) : undefined)
+    const { found, each } = await confirmed(holding, { leastProvenRps: 300, rateRps: 400 })
+    close(each, [400, 400, 372])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(372, 9), proven: true })
+    // Alone it would have to be looked at for a third of its time.
+    expect((await confirmed(holding, { rateRps: 372 })).each).toHaveLength(2)
+  })
+
   test('is not believed where a lower one misses', async () => {
     const { found, rates } = await confirmed((load) => open(load, load.rateRps === 100 ? over(2) : load.rateRps > 90 ? slow : undefined), {
       leastProvenRps: 80,
@@ -299,81 +284,6 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     close(rates, [100, 93, 90])
     expect(found).toMatchObject({ capacityRps: 90, proven: true })
     expect(found.capacityCi90Rps[1]).toBeCloseTo(93, 9)
-  })
-})
-
-describe('a window that something else may have spoilt', () => {
-  test.each<[string, Partial<LoadRun>]>([
-    ['the generator', { latenessP99Ms: 4 }],
-    ['the machine', { machineWait: { server: 0.5 } }],
-  ])('by %s is played once more', async (_, spoilt) => {
-    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, slow, spoilt) : open(load)))
-    expect(each).toEqual([100, 100, 100])
-    expect(found).toMatchObject({
-      held: true,
-      capacityRps: 100,
-      nEff: 500,
-      caveats: expect.not.arrayContaining([expect.stringMatching(/nothing was/)]),
-    })
-    expect((await confirmed((load) => open(load, undefined, spoilt))).each).toEqual([100, 100])
-  })
-
-  test('three times says nothing of the server at that rate', async () => {
-    const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
-    close(
-      late.each,
-      [100, 82, 65].flatMap((rate) => [rate, rate, rate]),
-    )
-    expect(late.found).toMatchObject({ outcome: 'generator-limit', known: 'nothing', capacityCi90Rps: [0, infinite] })
-    expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
-    const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
-    expect(busy.found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityCi90Rps: [0, infinite] })
-    expect(busy.found.detail).toMatch(/^this machine kept the server or the load generator waiting/)
-  })
-
-  test('at one rate is tried at a calmer one, and what holds there is gone on from', async () => {
-    const { found, rates } = await confirmed((load, window) =>
-      window < 3 ? open(load, slow, { machineWait: { server: 0.5 } }) : open(load),
-    )
-    const between = Math.sqrt(100 * 82)
-    close(rates, [100, 82, between])
-    expect(found).toMatchObject({ outcome: 'converged', held: false, capacityRps: expect.closeTo(between, 9) })
-  })
-
-  test('at a rate above one that is missed does not count towards giving up', async () => {
-    const spoilt = (load: Open) => open(load, slow, { machineWait: { server: 0.5 } })
-    const { rates, found } = await confirmed((load) => (load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load)))
-    close(rates, [100, 82, 65, 45, 25, 10])
-    expect(found).toMatchObject({ outcome: 'disturbed', held: false })
-  })
-
-  test('by one pause is set aside and told, and nothing ends early any more', async () => {
-    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, pausing) : open(load)))
-    expect(each).toEqual([100, 100, 100, 100, 100])
-    expect(found.caveats).toEqual([
-      'nothing was answered for 205 ms of one window at 100.0 requests per second; it did not come back in 10 s, and is left out',
-    ])
-    expect(found).toMatchObject({ held: true, nEff: 1000 })
-  })
-
-  test('by a pause that comes back: both count', async () => {
-    // 15 of each 250 are over: twice that of 1500 is too much.
-    const { found, each } = await confirmed((load, window) => (window < 2 ? open(load, pausing) : open(load)), { leastRps: 100 })
-    expect(each.length).toBeGreaterThan(2)
-    expect(found).toMatchObject({ held: false, caveats: [] })
-    const twiceInOne = await confirmed((load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)), {
-      leastRps: 100,
-    })
-    expect(twiceInOne.found.held).toBe(false)
-    const never = await confirmed((load) => (load.rateRps > 96 ? open(load, pausing) : open(load)))
-    close(never.rates, [100, 95])
-    expect(never.found.caveats).toEqual([])
-  })
-
-  test('with sends left out did not hold', async () => {
-    const { each } = await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 253 } : {}))
-    expect(each).toHaveLength(3)
-    expect((await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 252 } : {}))).each).toHaveLength(2)
   })
 })
 
@@ -392,7 +302,7 @@ test('a server that is gone ends it, before or while it is confirmed', async () 
   const never = await confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, signal, generator })
   expect(never).toMatchObject({ outcome: 'server-died', capacityCi90Rps: [0, infinite] })
   expect(generator.asked).toEqual([
-    { kind: 'closed', connections: 2, durationS: 1 },
+    { kind: 'closed', connections: 2, durationS: 1 / 3 },
     { kind: 'closed', connections: 1, durationS: 1 },
   ])
 })

@@ -86,6 +86,39 @@ describe('how alike neighbours are', () => {
   })
 })
 
+describe('a higher rate that held without proof', () => {
+  const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
+    const evidence = new RateEvidence(rateRps, p99, 10, true, higher)
+    for (const played of windows) evidence.add(played)
+    return evidence
+  }
+  const odds = ({ sure }: RateEvidence) => 1 / (1 - sure)
+  const two = [window(fast), window(fast)]
+
+  test('speaks for a lower one with half of the capital, and its time counts', () => {
+    const higher = at(110, [window((i) => (i >= 100 && i < 108 ? 40 : 5))])
+    expect(odds(higher)).toBeGreaterThan(1.2)
+    const [alone, after] = [at(100, [window(fast)]), at(100, [window(fast)], higher)]
+    expect(odds(after) / odds(alone)).toBeCloseTo((1 + odds(higher)) / 2, 6)
+    expect(after.nEff).toBeCloseTo(alone.nEff + higher.nEff, 6)
+    expect([alone.mayEnd, after.mayEnd]).toEqual([false, true])
+  })
+
+  test('proves nothing of a lower one that was not looked at, or that misses', () => {
+    const higher = at(110, two)
+    expect(higher.proven).toBe(true)
+    expect([at(100, [], higher).proven, at(100, [], higher).sure]).toEqual([false, 0])
+    expect(at(100, [window(slow), window(slow), window(slow), window(slow)], higher).decision).toBe('missed')
+  })
+
+  test('that seemed to miss costs a lower one half of its capital at most', () => {
+    const higher = at(110, [window((i) => (i % 50 === 25 ? 100 : 5))])
+    const lower = at(100, two, higher)
+    expect(odds(lower)).toBeGreaterThan(0.5 * odds(at(100, two)))
+    expect(odds(lower)).toBeLessThan(0.6 * odds(at(100, two)))
+  })
+})
+
 test('windows that failed too often, or were cut, have missed at once', () => {
   expect(after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision).toBe('missed')
   expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('missed')

@@ -49,6 +49,8 @@ export class RateEvidence {
     private readonly seconds: number,
     /** Whether a lower rate that is proven would do as well: then no time goes into one that its windows so far would not prove. */
     private readonly lowerWouldDo = false,
+    /** Of a higher rate that held without proof. A server is no slower when it is asked less, so what speaks for that rate speaks for this one. */
+    private readonly higher?: RateEvidence,
   ) {}
 
   /** Requests over the limit beyond those seen that make a miss certain, whatever the rest of the time brings. */
@@ -92,14 +94,20 @@ export class RateEvidence {
     const almost = 1e-6 * seconds
     const holds = this.keptBy(state.played)
     // A pause may come back: there is no early end.
-    if (countedS < leastShare * seconds - almost) return undefined
+    if (!this.mayEnd) return undefined
     if (holds && this.proven && paused === undefined) return 'holds'
     const over = countedS >= seconds - almost
     if (over && !holds) return 'missed'
     if (over && this.proven) return 'holds'
-    const mayBeProven = countedS < longest * seconds - almost && state.keptAfter((longest * seconds) / countedS) >= sufficient
+    const mayBeProven =
+      countedS < longest * seconds - almost && this.headStart * state.keptAfter((longest * seconds) / countedS) >= sufficient
     if (this.lowerWouldDo && !mayBeProven) return 'unproven'
     return over && !mayBeProven ? 'holds' : undefined
+  }
+
+  /** Whether enough time was looked at to meet pauses, without which nothing is proven. */
+  get mayEnd(): boolean {
+    return this.lookedForS >= (leastShare - 1e-6) * this.seconds
   }
 
   /** Of the windows so far, whatever they prove. */
@@ -114,16 +122,34 @@ export class RateEvidence {
 
   /** Independent requests that say as much; of several classes, of that with the fewest. */
   get nEff(): number {
-    return this.state?.nEff ?? 0
+    return (this.state?.nEff ?? 0) + (this.higher?.nEff ?? 0)
   }
 
   /** With which certainty the windows prove that the SLO holds, 0 to 1. */
   get sure(): number {
-    return this.state === undefined ? 0 : sureness(this.state.kept)
+    return sureness(this.kept)
   }
 
   get proven(): boolean {
-    return this.state !== undefined && this.state.kept >= sufficient
+    return this.kept >= sufficient
+  }
+
+  /** E-value that the SLO is kept; 0 before any window counts. */
+  private get kept(): number {
+    return this.state === undefined ? 0 : this.headStart * this.state.kept
+  }
+
+  /**
+   * Capital to begin with: half of it was bet on the higher rate, half kept, which leaves an e-value; those of windows that follow one another are
+   * multiplied (Vovk and Wang, Annals of Statistics 49 (2021), section 4).
+   */
+  private get headStart(): number {
+    return this.higher === undefined ? 1 : (1 + this.higher.kept) / 2
+  }
+
+  /** Time in which stalls would have been met, at this rate and the higher ones. */
+  private get lookedForS(): number {
+    return this.countedS + (this.higher?.lookedForS ?? 0)
   }
 
   caveats(): string[] {
