@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { gpuMachines, gpuUuid, plantGpus, sliceUuid } from './testing/gpu-machines.ts'
+import { amdUniqueId, gpuMachines, gpuUuid, plantGpus, sliceUuid } from './testing/gpu-machines.ts'
 import { CliBox } from './testing/run-cli.ts'
 import { WarmCli } from './testing/warm-cli.ts'
 
@@ -131,6 +131,10 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     ['a16', 'A16'],
     ['mi250', 'MI250-GCD'],
     ['mi355x', 'MI355X'],
+    ['mi100', 'MI100'],
+    ['w7900', 'W7900'],
+    ['quadro', 'RTX-4000'],
+    ['gb300', 'GB300'],
   ]
   test.each(priced)('%s: whole %s alone, at the price that a file gives', async (name, gpu) => {
     writeFileSync(join(box.folder, 'p.yaml'), `gpus: { ${gpu}: 3 }`)
@@ -246,8 +250,8 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   })
 
   test.each<[MachineName, string, number]>([
-    ['quadro', 'Quadro RTX 4000', 8],
-    ['w7900', 'Radeon Pro W7900', 48],
+    ['quadro5000', 'Quadro RTX 5000', 16],
+    ['w7700', 'Radeon Pro W7700', 16],
   ])('%s: by the name and the memory that its driver tells', async (name, called, gib) => {
     expect(await refusal(name)).toContain(`'${called}': {memoryGiB: ${gib},`)
   })
@@ -324,8 +328,12 @@ describe('what the started process sees', () => {
     ['eightH100', { CUDA_VISIBLE_DEVICES: '5,2' }, '', { CUDA_VISIBLE_DEVICES: gpuUuid(5) }],
     ['mig', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 3) }, 'pin: { migProfile: 1g.5gb }', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 3) }],
     ['mi250', { ROCR_VISIBLE_DEVICES: '1' }, 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '0' }],
+    ['twoMi300x', { ROCR_VISIBLE_DEVICES: `GPU-${amdUniqueId(1)}` }, 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '0' }],
+    ['twoMi300x', { HIP_VISIBLE_DEVICES: `GPU-${amdUniqueId(1)}` }, 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '1' }],
+    // HIP takes CUDA's variable for its own; vLLM ends where they differ.
+    ['twoMi300x', { CUDA_VISIBLE_DEVICES: '1,0' }, 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '1' }],
   ])('%s where %j is set around tune: never a GPU of somebody else', async (name, of, more, expected) => {
-    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI250-GCD: 1 }')
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI250-GCD: 1, MI300X: 4 }')
     const { CUDA_MPS_PIPE_DIRECTORY: _, ...seen } = await started(name, more, of)
     expect(seen).toEqual(expected)
   })

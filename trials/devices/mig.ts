@@ -93,7 +93,7 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'H20-3e': hopper(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
   'GH200-144GB': nominal(132, [18, 36, 72, 144]),
   B200: nominal(148, [23, 45, 90, 180]),
-  GB200: nominal(148, [23, 47, 93, 186]),
+  GB200: nominal(152, [23, 47, 93, 186]),
   B300: nominal(148, [34, 67, 135, 269]),
   'RTX-PRO-6000': [
     profile('1g.24gb', 1 / 4, 1 / 4, 46, 23.6, 4),
