@@ -69,7 +69,6 @@ export const gpuMachines = {
   a16: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA A16', memoryMiB: 15356 })) },
   t4BesideA100: { nvidia: [t4, a100] },
   quadro: { nvidia: [{ name: 'Quadro RTX 4000', memoryMiB: 8192 }] },
-  quadro5000: { nvidia: [{ name: 'Quadro RTX 5000', memoryMiB: 16384 }] },
   gb300: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA GB300', memoryMiB: 284208 })) },
   jetson: { nvidia: [{ name: 'Orin (nvgpu)', driver: '540.4.0', onChip: true }] },
   oldDriver: { nvidia: [{ ...t4, driver: '470.223.02' }] },
