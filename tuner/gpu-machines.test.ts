@@ -164,11 +164,12 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   })
 
   test('a slice of which the catalogue knows no profile is left out and said; alone, it is refused', async () => {
-    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { GB200: 3 }')
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { GB200: 3, GB300: 4 }')
     const seen = await preview('gb200Sliced', 'prices: p.yaml')
-    expect(spaceOf(seen)).toEqual({ gpu: ['GB200'], migProfile: ['3g.93gb', '1g.23gb'] })
-    expect(text(seen)).toContain('MIG 3g.95gb of GB200: here and not used, for no such profile of it is known')
-    expect(await refusal('gb200Mig', 'prices: p.yaml')).toContain('migProfile: none of GB200 has the profile 7g.189gb')
+    expect(spaceOf(seen)).toEqual({ gpu: ['GB200'], migProfile: ['3g.95gb', '1g.23gb'] })
+    expect(text(seen)).toContain('MIG 2g.61gb of GB200: here and not used, for no such profile of it is known')
+    expect(spaceOf(await preview('gb200Mig', 'prices: p.yaml'))).toEqual({ gpu: ['GB200'], migProfile: ['7g.189gb'] })
+    expect(await refusal('gb300Sliced', 'prices: p.yaml')).toContain('migProfile: none of GB300 has the profile 3g.126gb')
   })
 
   test('two models in one box', async () => {

@@ -63,7 +63,9 @@ export const gpuMachines = {
   b200Mig: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359, slices: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] }] },
   // As some drivers call a whole one.
   gb200Mig: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['7g.189gb'] }] },
-  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.93gb', '3g.95gb', '1g.23gb'] }] },
+  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.95gb', '2g.61gb', '1g.23gb'] }] },
+  // As in a DGX Station, with less memory than others.
+  gb300Sliced: { nvidia: [{ name: 'NVIDIA GB300', memoryMiB: 256703, slices: ['3g.126gb'] }] },
   rtx6000Ada: { nvidia: [{ name: 'NVIDIA RTX 6000 Ada Generation', memoryMiB: 49140 }] },
   l20: { nvidia: [{ name: 'NVIDIA L20', memoryMiB: 46068 }] },
   a16: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA A16', memoryMiB: 15356 })) },
