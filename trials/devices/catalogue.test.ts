@@ -18,12 +18,17 @@ test.each([
   ['Tesla V100-PCIE-32GB', 'V100-PCIe-32GB'],
   ['Tesla P40', 'P40'],
   ['Quadro RTX 6000', 'RTX-6000'],
+  ['Quadro RTX 4000', 'RTX-4000'],
+  ['NVIDIA GB300', 'GB300'],
   ['NVIDIA RTX 6000 Ada Generation', 'RTX-6000-Ada'],
   ['NVIDIA RTX PRO 6000 Blackwell Server Edition', 'RTX-PRO-6000'],
   ['NVIDIA GeForce RTX 4070 Ti SUPER', 'RTX-4070-Ti-Super'],
   ['AMD Instinct MI300X OAM', 'MI300X'],
   ['AMD Instinct MI300X VF', 'MI300X'],
   ['AMD Instinct MI355X', 'MI355X'],
+  ['AMD Instinct MI100', 'MI100'],
+  ['Radeon Pro W7900', 'W7900'],
+  ['AMD Radeon PRO W7900 Dual Slot', 'W7900'],
   ['AMD INSTINCT MI250 (MCM) OAM AC MBA', 'MI250-GCD'],
   ['AMD Instinct MI250X / MI250', 'MI250-GCD'],
   ['AMD INSTINCT MI200 (MCM) OAM LC MBA HPE C2', 'MI250X-GCD'],
@@ -83,6 +88,7 @@ test('usable memory is what nvidia-smi reports, within 1 %', () => {
     ['P40', 22919],
     ['L20', 46068],
     ['H200-NVL', 143771],
+    ['GB300', 284208],
   ] as const)
     expect(Math.abs(usableMemoryMiB(findGpu(name)) / mib - 1), name).toBeLessThan(0.012)
 })

@@ -92,6 +92,7 @@ export const gpuCatalogue: readonly Gpu[] = [
   gpu('T4', 'Turing', [], 40, 1590, 16, 320, 4, 70, { fp32: 8.1, fp16: 65, int8: 130 }),
   gpu('RTX-6000', 'Turing', [], 72, 1770, 24, 672, 6, 260, { fp32: 16.3, fp16: 130.5, int8: 261 }),
   gpu('RTX-8000', 'Turing', [], 72, 1770, 48, 672, 6, 260, { fp32: 16.3, fp16: 130.5, int8: 261 }),
+  gpu('RTX-4000', 'Turing', [], 36, 1545, 8, 416, 4, 160, { fp32: 7.1, fp16: 57, int8: 114 }),
   gpu('RTX-2080-Ti', 'Turing', ['2080Ti'], 68, 1545, 11, 616, 5.5, 250, { fp32: 13.4, fp16: 53.8, int8: 215.2 }),
   gpu('A100-40GB', 'Ampere', ['A100', 'A100-SXM4-40GB', 'A100-40'], 108, 1410, 40, 1555, 40, 400, {
     fp32: 19.5,
@@ -230,12 +231,20 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 155,
     fp8: 5000,
   }),
-  gpu('GB200', 'Blackwell', [], 148, 2062, 186, 8000, 126, 1200, {
+  gpu('GB200', 'Blackwell', [], 152, 2062, 186, 8000, 126, 1200, {
     fp32: 80,
     tf32: 1250,
     fp16: 2500,
     bf16: 2500,
     int8: 5000,
+    fp8: 5000,
+  }),
+  gpu('GB300', 'Blackwell', [], 152, 2062, 279, 8000, 126, 1400, {
+    fp32: 80,
+    tf32: 1250,
+    fp16: 2500,
+    bf16: 2500,
+    int8: 165,
     fp8: 5000,
   }),
   gpu(
@@ -268,16 +277,23 @@ export const gpuCatalogue: readonly Gpu[] = [
   }),
   geforce('RTX-5070', 'Blackwell', 48, 2512, 12, 672, 48, 250, 30.9),
   geforce('RTX-5070-Ti', 'Blackwell', 70, 2452, 16, 896, 48, 300, 43.9),
-  gpu('MI210', 'CDNA2', [], 104, 1700, 64, 1638, 8, 300, { fp32: 22.6, fp16: 181, bf16: 181, int8: 181 }),
+  gpu('W7900', 'RDNA3', ['Radeon-PRO-W7900', 'Radeon-PRO-W7900-Dual-Slot'], 96, 2495, 48, 864, 96, 295, {
+    fp32: 61.3,
+    fp16: 122.6,
+    bf16: 122.6,
+    int8: 122.6,
+  }),
+  gpu('MI100', 'CDNA', [], 120, 1502, 32, 1229, 8, 300, { fp32: 46.1, fp16: 184.6, bf16: 92.3, int8: 184.6 }),
+  gpu('MI210', 'CDNA2', [], 104, 1700, 64, 1638, 8, 300, { fp32: 45.3, fp16: 181, bf16: 181, int8: 181 }),
   // One of a board's two dies: rocm-smi and HIP count each as a GPU.
   gpu('MI250-GCD', 'CDNA2', ['MI250 (MCM) OAM AC MBA', 'MI250X / MI250'], 104, 1700, 64, 1638, 8, 280, {
-    fp32: 22.6,
+    fp32: 45.3,
     fp16: 181,
     bf16: 181,
     int8: 181,
   }),
   gpu('MI250X-GCD', 'CDNA2', ['MI200 (MCM) OAM LC MBA HPE C2'], 110, 1700, 64, 1638, 8, 280, {
-    fp32: 23.9,
+    fp32: 47.9,
     fp16: 191.5,
     bf16: 191.5,
     int8: 191.5,
@@ -304,7 +320,7 @@ export type Vendor = 'nvidia' | 'amd' | 'intel'
 /** Of a GPU by its catalogue name; undefined of one of the user's own whose name does not tell. */
 export function vendorOf(name: string): Vendor | undefined {
   const generation = gpuCatalogue.find((gpu) => gpu.name === name)?.generation
-  if (/^CDNA/.test(generation ?? '') || /\bamd\b|instinct|radeon/i.test(name)) return 'amd'
+  if (/^[CR]DNA/.test(generation ?? '') || /\bamd\b|instinct|radeon/i.test(name)) return 'amd'
   if (/^Xe/.test(generation ?? '') || /\bintel\b/i.test(name)) return 'intel'
   return generation === undefined && !/nvidia/i.test(name) ? undefined : 'nvidia'
 }

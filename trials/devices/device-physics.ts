@@ -86,6 +86,8 @@ const processNm: Readonly<Record<string, number>> = {
   Ada: 5,
   Hopper: 5,
   Blackwell: 5,
+  RDNA3: 5,
+  CDNA: 7,
   CDNA2: 6,
   CDNA3: 5,
   CDNA4: 3,

@@ -32,5 +32,13 @@ test('names as the driver writes them: media engines beside, and compute instanc
   const half = findMigProfile(a100, '1c.2g.20gb')
   expect(half).toMatchObject({ name: '1c.2g.20gb', multiprocessors: 14 })
   expect(paidFraction(half)).toBeCloseTo(paidFraction(findMigProfile(a100, '2g.20gb')) / 2)
+  const gb200 = findGpu('GB200')
+  for (const [told, known] of [
+    ['7g.189gb', '7g.186gb'],
+    ['3g.95gb', '3g.93gb'],
+  ] as const)
+    expect(findMigProfile(gb200, told)).toEqual({ ...findMigProfile(gb200, known), name: told })
+  // Of a GB300 with less memory, as in a DGX Station.
+  expect(() => findMigProfile(findGpu('GB300'), '3g.126gb')).toThrow(/no MIG profile '3g.126gb'; it has 1g.35gb, /)
   for (const name of ['3c.2g.20gb', '1c.9g.90gb', 'c.1g.10gb']) expect(() => findMigProfile(a100, name)).toThrow(/no MIG profile/)
 })

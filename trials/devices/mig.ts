@@ -93,8 +93,9 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'H20-3e': hopper(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
   'GH200-144GB': nominal(132, [18, 36, 72, 144]),
   B200: nominal(148, [23, 45, 90, 180]),
-  GB200: nominal(148, [23, 47, 93, 186]),
+  GB200: nominal(152, [23, 47, 93, 186]),
   B300: nominal(148, [34, 67, 135, 269]),
+  GB300: nominal(152, [35, 70, 139, 278]),
   'RTX-PRO-6000': [
     profile('1g.24gb', 1 / 4, 1 / 4, 46, 23.6, 4),
     profile('2g.48gb', 1 / 2, 1 / 2, 94, 47.4, 2),
@@ -118,15 +119,21 @@ export function findMigProfile(gpu: Gpu, name: string): MigProfile {
   throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
 }
 
-/** A MIG profile by its name; undefined where none of that name is known of the GPU. */
+/** A MIG profile by its name, of which drivers round the memory differently; undefined where none of that name is known of the GPU. */
 export function knownMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
   const known = migProfilesOf(gpu)
   const plain = name.toLowerCase().replace(extras, '')
   const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
-  const found = known.find((p) => p.name === instance)
+  const found = known.find((p) => p.name === instance) ?? known.find((p) => isRounded(p.name, instance))
   if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
   const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
   return found && Number(parts) <= slices ? computeInstance(found, name.toLowerCase(), Number(parts) / slices) : undefined
+}
+
+/** '7g.189gb' for 7g.186gb of a GB200: as many compute slices, and memory within 5 %; what differs by more is another profile, or another GPU. */
+function isRounded(known: string, asked = ''): boolean {
+  const [a, b] = [known, asked].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
+  return a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
 }
 
 /** Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx', '1g.5gb-me'. */

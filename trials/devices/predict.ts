@@ -37,7 +37,7 @@ export interface AnchoredOn extends Anchored {
   readonly memory?: ServerMemory
 }
 
-/** A modelled quantity. `relativeError`: 0.06 = the truth lies within ± 6 % with a probability of about two in three. */
+/** A modelled quantity. `relativeError`: 0.06 = it is off by at most 6 % of the truth in about two of three cases; by 0.5, the truth is 2/3 to twice of it. */
 export interface DeviceLatency {
   readonly ms: number
   readonly relativeError: number

@@ -18,6 +18,8 @@ export interface GpuFacts {
   /** By which AMD's runtime counts it where ROCR_VISIBLE_DEVICES leaves it a part of the GPUs. */
   readonly ordinal?: number
   readonly uuid: string
+  /** By which AMD's runtimes name it: 'GPU-' and 16 hexadecimal digits, the same for the dies of one package; undefined where it has none. */
+  readonly runtimeUuid?: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
   readonly name: string
   /** Undefined: it has none of its own, or does not tell ('[N/A]' of a GB10, whose memory is the machine's). */

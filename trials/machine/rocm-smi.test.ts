@@ -22,6 +22,7 @@ test('an MI300X, by either release, with warnings before the document', () => {
         vendor: 'amd',
         index: 0,
         uuid: 'AMD-0',
+        runtimeUuid: 'GPU-0000000000005d9b',
         name: 'AMD Instinct MI300X',
         memoryMiB: 196592,
         usedMemoryMiB: 284,
@@ -49,6 +50,10 @@ test('two dies of one package are two GPUs, though they tell one unique ID', () 
     [0, 'AMD-0', 65520],
     [1, 'AMD-1', 65520],
   ])
+})
+
+test('one that has no unique ID has no UUID for its runtimes', () => {
+  for (const id of ['N/A', '0x0', '']) expect(parseAmdGpus(six.replace('0x5d9b', id))[0]!.runtimeUuid).toBeUndefined()
 })
 
 test('names: the board within those of the chip, and what stands there where a release knows none', () => {

@@ -12,7 +12,9 @@ const run = promisify(execFile)
 export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuListing> => {
   try {
     return {
-      gpus: parseAmdGpus(await ask(program, ['--showproductname', '--showmeminfo', 'vram', '--showdriverversion', '--json'])),
+      gpus: parseAmdGpus(
+        await ask(program, ['--showproductname', '--showuniqueid', '--showmeminfo', 'vram', '--showdriverversion', '--json']),
+      ),
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { gpus: [] }
@@ -42,7 +44,7 @@ const numberIn = (text: string | undefined): number | undefined => {
   return Number.isFinite(value) ? value : undefined
 }
 
-/** @param text `rocm-smi --showproductname --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
+/** @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
 export const parseAmdGpus = (text: string): GpuFacts[] => {
   const driver = /"Driver version"\s*:\s*"([^"]+)"/i.exec(text)?.[1] ?? 'unknown'
   return readCards(text).map(({ index, of }) => ({
@@ -50,6 +52,7 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
     index,
     // Two dies of one package tell the same 'Unique ID'.
     uuid: `AMD-${index}`,
+    runtimeUuid: runtimeUuid(of('unique id')),
     name: nameOf(of),
     memoryMiB: mib(of('vram total memory (b)')),
     usedMemoryMiB: mib(of('vram total used memory (b)')) ?? 0,
@@ -58,6 +61,12 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
     migEnabled: false,
     migDevices: [],
   }))
+}
+
+/** As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name nothing. */
+const runtimeUuid = (uniqueId = ''): string | undefined => {
+  const digits = /^0x0*([1-9a-f][0-9a-f]*)$/i.exec(uniqueId)?.[1]
+  return digits && `GPU-${digits.toLowerCase().padStart(16, '0')}`
 }
 
 /** The board's name; by old releases that of the chip, with the board's behind: 'Navi 31 [Radeon Pro W7900]'. Some tell a number, or nothing. */

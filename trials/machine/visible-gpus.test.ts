@@ -71,6 +71,35 @@ test('without a word, or for a vendor that is not here: all', () => {
   expect(visibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({ gpus: four })
 })
 
+test('AMD’s by UUID, as its runtimes write it, in either case; the dies of one package by their places alone', () => {
+  const cards = ['GPU-719d230578348e8c', 'GPU-00000000005d9b00', undefined].map((runtimeUuid, index) =>
+    gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid }),
+  )
+  expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-719D230578348E8C' })).toEqual({
+    indices: [0],
+    problem: "ROCR_VISIBLE_DEVICES='GPU-719D230578348E8C' leaves 1 of 3 GPUs",
+  })
+  expect(left(cards, { ROCR_VISIBLE_DEVICES: 'gpu-0000,0' }).indices).toEqual([1, 0])
+  expect(left(cards, { HIP_VISIBLE_DEVICES: 'GPU-719d' }).indices).toEqual([0])
+  expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-5d9b00' }).problem).toContain("there is no 'GPU-5d9b00' here")
+  const dies = [0, 1].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid: 'GPU-719d230578348e8c' }))
+  expect(left(dies, { ROCR_VISIBLE_DEVICES: 'GPU-719d230578348e8c' }).indices).toEqual([])
+})
+
+test('HIP reads CUDA_VISIBLE_DEVICES for want of its own; an empty list is none', () => {
+  const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, name: `card ${index}` }))
+  expect(left(cards, { CUDA_VISIBLE_DEVICES: '2,1' })).toEqual({
+    indices: [2, 1],
+    problem: "CUDA_VISIBLE_DEVICES='2,1' leaves 2 of 3 GPUs",
+  })
+  expect(left(cards, { CUDA_VISIBLE_DEVICES: '2', HIP_VISIBLE_DEVICES: '0' }).indices).toEqual([0])
+  expect(left(cards, { CUDA_VISIBLE_DEVICES: '2', HIP_VISIBLE_DEVICES: '' }).indices).toEqual([2])
+  for (const name of ['CUDA_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES'])
+    expect(left(cards, { [name]: '' })).toEqual({ indices: [0, 1, 2], problem: undefined })
+  expect(left(cards, { ROCR_VISIBLE_DEVICES: '' }).indices).toEqual([])
+  expect(left([gpu(0), ...cards], { CUDA_VISIBLE_DEVICES: '0' }).indices).toEqual([0, 0, 1, 2])
+})
+
 test('AMD’s runtime counts what ROCR_VISIBLE_DEVICES leaves it', () => {
   const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}` }))
   expect(left(cards, { HIP_VISIBLE_DEVICES: '2' }).indices).toEqual([2])

@@ -7,7 +7,8 @@ export const visibilityVariables = ['CUDA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICE
 
 /**
  * By CUDA_VISIBLE_DEVICES (CUDA programming guide, "CUDA environment variables": indices, or the beginnings of UUIDs; empty for none; what follows one that is not
- * there is hidden), ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts what the one before leaves (ROCm, "GPU isolation techniques").
+ * there is hidden), ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts what the one before leaves (ROCm, "GPU isolation techniques"). HIP takes an empty list for
+ * none given, and reads CUDA's then (rocclr, rocdevice.cpp), which beside NVIDIA GPUs is taken to be meant for those.
  * @returns those that are left, in the order in which they are named, and which variable hides others
  */
 export function visibleGpus(gpus: readonly GpuFacts[], environment: Environment): GpuListing {
@@ -16,7 +17,8 @@ export function visibleGpus(gpus: readonly GpuFacts[], environment: Environment)
   const counted = leftBy('ROCR_VISIBLE_DEVICES', of('amd'), environment)
   const renumbered =
     environment.ROCR_VISIBLE_DEVICES === undefined ? counted.gpus : counted.gpus.map((gpu, ordinal) => ({ ...gpu, ordinal }))
-  const amd = leftBy('HIP_VISIBLE_DEVICES', renumbered, environment)
+  const hip = environment.HIP_VISIBLE_DEVICES || of('nvidia').length > 0 ? 'HIP_VISIBLE_DEVICES' : 'CUDA_VISIBLE_DEVICES'
+  const amd = leftBy(hip, renumbered, { ...environment, [hip]: environment[hip] || undefined })
   const problem = [nvidia, counted, amd].flatMap((one) => one.problem ?? []).join('; ')
   return { gpus: [...nvidia.gpus, ...amd.gpus], ...(problem !== '' && { problem }) }
 }
@@ -54,7 +56,9 @@ function named(name: string, gpus: readonly GpuFacts[]): { gpu: GpuFacts; slice?
   return found.length === 1 ? found[0] : undefined
 }
 
-const isPartOf = (name: string, { uuid }: GpuFacts) => /^GPU-./.test(name) && uuid.startsWith(name)
+/** AMD's in either case (ROCR-Runtime, amd_filter_device.cpp). */
+const isPartOf = (name: string, { vendor, uuid, runtimeUuid = '' }: GpuFacts) =>
+  /^GPU-./i.test(name) && (vendor === 'nvidia' ? uuid.startsWith(name) : runtimeUuid.startsWith(name.toLowerCase().replace('gpu', 'GPU')))
 
 /** Whether a place among GPUs of several models is not what it is to CUDA. */
 const countsDifferently = (
@@ -64,6 +68,7 @@ const countsDifferently = (
   { CUDA_DEVICE_ORDER }: Environment,
 ): boolean =>
   variable === 'CUDA_VISIBLE_DEVICES' &&
+  gpus.some(({ vendor }) => vendor === 'nvidia') &&
   CUDA_DEVICE_ORDER !== 'PCI_BUS_ID' &&
   names.some((name) => /^\d+$/.test(name)) &&
   new Set(gpus.map((gpu) => gpu.name)).size > 1

@@ -63,12 +63,15 @@ export const gpuMachines = {
   b200Mig: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359, slices: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] }] },
   // As some drivers call a whole one.
   gb200Mig: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['7g.189gb'] }] },
-  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.93gb', '3g.95gb', '1g.23gb'] }] },
+  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.95gb', '2g.61gb', '1g.23gb'] }] },
+  // As in a DGX Station, with less memory than others.
+  gb300Sliced: { nvidia: [{ name: 'NVIDIA GB300', memoryMiB: 256703, slices: ['3g.126gb'] }] },
   rtx6000Ada: { nvidia: [{ name: 'NVIDIA RTX 6000 Ada Generation', memoryMiB: 49140 }] },
   l20: { nvidia: [{ name: 'NVIDIA L20', memoryMiB: 46068 }] },
   a16: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA A16', memoryMiB: 15356 })) },
   t4BesideA100: { nvidia: [t4, a100] },
   quadro: { nvidia: [{ name: 'Quadro RTX 4000', memoryMiB: 8192 }] },
+  gb300: { nvidia: Array.from({ length: 4 }, () => ({ name: 'NVIDIA GB300', memoryMiB: 284208 })) },
   jetson: { nvidia: [{ name: 'Orin (nvgpu)', driver: '540.4.0', onChip: true }] },
   oldDriver: { nvidia: [{ ...t4, driver: '470.223.02' }] },
   eccErrors: { nvidia: [{ ...a10, ecc: 3 }] },
@@ -84,14 +87,19 @@ export const gpuMachines = {
   },
   // One package of two dies.
   mi250: { amd: Array.from({ length: 2 }, () => ({ series: 'AMD INSTINCT MI250 (MCM) OAM AC MBA', memoryMiB: 65520 })) },
+  twoMi300x: { amd: Array.from({ length: 2 }, () => ({ series: 'AMD Instinct MI300X', memoryMiB: 196592 })) },
+  mi100: { amd: [{ series: 'Arcturus GL-XL [AMD Instinct MI100]', memoryMiB: 32752 }] },
   mi355x: { amd: [{ series: 'AMD Instinct MI355X', memoryMiB: 294896 }] },
   w7900: { amd: [{ series: 'Navi 31 [Radeon Pro W7900]', memoryMiB: 49136 }] },
+  w7700: { amd: [{ series: 'Navi 32 [Radeon Pro W7700]', memoryMiB: 16368 }] },
 } as const satisfies Readonly<Record<string, GpuMachine>>
 
 const uuidOf = (index: number) => `GPU-00000000-0000-0000-0000-${String(index).padStart(12, '0')}`
 export const sliceUuid = (gpu: number, slice: number): string =>
   `MIG-00000000-0000-0000-0000-${String(100 * gpu + slice).padStart(12, '0')}`
 export const gpuUuid = uuidOf
+/** What rocm-smi tells of an AMD GPU, in 16 digits; the dies of one package tell the same. */
+export const amdUniqueId = (index: number): string => `719d230578348e${(0x8c + index).toString(16)}`
 
 /**
  * Writes the programs below a folder.
@@ -145,8 +153,7 @@ const amdDocument = (cards: readonly { readonly series: string; readonly memoryM
       cards.map(({ series, memoryMiB }, i) => [
         `card${i}`,
         {
-          // Dies of one package tell the same.
-          'Unique ID': '0x719d230578348e8c',
+          'Unique ID': `0x${amdUniqueId(/MCM/.test(series) ? 0 : i)}`,
           'VRAM Total Memory (B)': String(memoryMiB * 2 ** 20),
           'VRAM Total Used Memory (B)': '297361408',
           'Card Series': series,

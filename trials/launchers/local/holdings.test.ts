@@ -150,6 +150,12 @@ describe('GPUs', () => {
     // MPS is NVIDIA's.
     await expect(take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 })).rejects.toThrow(/nothing here enforces/)
   })
+  test('beside another vendor’s: the one that is held, and none of the other', async () => {
+    const both = machine({ gpus: [gpu(), gpu({ vendor: 'amd', uuid: 'AMD-0', name: 'AMD Instinct MI300X' })] })
+    expect((await take(both, { gpu: 'T4' })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0', HIP_VISIBLE_DEVICES: '-1' })
+    expect((await take(both, { gpu: 'MI300X' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '', HIP_VISIBLE_DEVICES: '0' })
+    expect((await take(both, { cpuCores: 1 })).env).toEqual({ CUDA_VISIBLE_DEVICES: '', HIP_VISIBLE_DEVICES: '-1' })
+  })
   test('an AMD GPU by the runtime’s number where that counts a part of them', async () => {
     const die = gpu({ vendor: 'amd', index: 5, ordinal: 1, uuid: 'AMD-5', name: 'AMD Instinct MI210' })
     expect((await take(machine({ gpus: [die] }), { gpu: 'MI210' })).env).toEqual({ HIP_VISIBLE_DEVICES: '1' })

@@ -132,13 +132,17 @@ const describeCores = (machine: MachineFacts, cores: readonly number[]): string 
 
 const words = (cores: readonly number[]) => `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
 
-/** What each vendor's runtime takes for its GPUs. */
-const visible = (vendor: GpuFacts['vendor'], ids: readonly string[]): Record<string, string> =>
-  vendor === 'amd' ? { HIP_VISIBLE_DEVICES: ids.join(',') } : { CUDA_VISIBLE_DEVICES: ids.join(',') }
+/** What each vendor's runtime takes for its GPUs; HIP takes an index that no GPU has for none. */
+const variables = { nvidia: { name: 'CUDA_VISIBLE_DEVICES', none: '' }, amd: { name: 'HIP_VISIBLE_DEVICES', none: '-1' } } as const
 
-/** HIP takes an index that no GPU has for none. */
 const hidden = ({ gpus }: MachineFacts): Record<string, string> =>
-  Object.assign({}, ...gpus.map(({ vendor }) => visible(vendor, vendor === 'amd' ? ['-1'] : [])))
+  Object.fromEntries(gpus.map(({ vendor }) => [variables[vendor].name, variables[vendor].none]))
+
+/** These, and none of another vendor's. */
+const visible = (machine: MachineFacts, vendor: GpuFacts['vendor'], ids: readonly string[]): Record<string, string> => ({
+  ...hidden(machine),
+  [variables[vendor].name]: ids.join(','),
+})
 
 /** NVIDIA's by its UUID where the runtime takes it: a Jetson's has no 'GPU-' before it. */
 const idOf = ({ vendor, index, ordinal = index, uuid }: GpuFacts): string =>
@@ -164,12 +168,12 @@ const pickGpu = (want: Asked): GpuGrant | undefined => {
   return asked.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
 }
 
-const pickWhole = ({ asked, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
+const pickWhole = ({ machine, asked, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
   const free = wholes.filter((gpu) => !held.get(gpu.uuid)).slice(0, asked.gpus)
   const [first] = free
   if (first === undefined || free.length < asked.gpus) return undefined
   return {
-    env: visible(first.vendor, free.map(idOf)),
+    env: visible(machine, first.vendor, free.map(idOf)),
     devices: free,
     fraction: 1,
     words: asked.gpus > 1 ? `${asked.gpus} x ${asked.gpu}, each whole` : `${asked.gpu} whole${besideOthers(first)}`,
@@ -194,7 +198,7 @@ const pickSlice = ({ machine, asked, held }: Asked, gpus: readonly GpuFacts[]): 
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {
-      env: visible(slice.vendor, [slice.uuid]),
+      env: visible(machine, slice.vendor, [slice.uuid]),
       devices: [slice],
       fraction: 1,
       words: `${asked.gpu} slice ${asked.migProfile} (MIG)`,
@@ -214,7 +218,7 @@ const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFac
   const [first] = free
   if (first === undefined || free.length < asked.gpus) return undefined
   return {
-    env: { ...visible(first.vendor, free.map(idOf)), ...limits[bound](asked) },
+    env: { ...visible(machine, first.vendor, free.map(idOf)), ...limits[bound](asked) },
     devices: free,
     fraction: asked.gpuShare,
     words: `${percent(asked.gpuShare)} of a ${asked.gpu} ${boundWords[bound]}${besideOthers(first)}`,

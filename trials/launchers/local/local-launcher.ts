@@ -182,7 +182,7 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   cleanup.add(log.close)
   const port = builtin ? undefined : await portOf(cleanup)
   const command = commandOf(launch, folder, port)
-  const env = { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) }
+  const env = { ...environmentOf(holding), ...command.env, ...whose(launch) }
   const cwd = command.cwd ?? process.cwd()
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
   checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment', installOf(template))
@@ -298,7 +298,7 @@ const preparedFor = async (launch: Launch): Promise<Prepared | undefined> => {
       preparedDirectory: join(dirname(options.runDirectory), 'prepared'),
       runningDirectory: launch.runningDirectory,
       folder: trialFolder(launch),
-      env: { ...inheritedEnvironment(), ...holding.env, ...whose(launch) },
+      env: { ...environmentOf(holding), ...whose(launch) },
       cwd: template.cwd ?? process.cwd(),
       prefix: affinityOf(machine, holding).prefix,
       controlGroup: () => controlGroupOf(launch),
@@ -390,5 +390,8 @@ const whose = ({ runningDirectory, options }: Launch): Record<string, string> =>
   [experimentVariable]: basename(options.runDirectory),
 })
 
-const inheritedEnvironment = (): Record<string, string> =>
-  Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined))
+/** Ours, with what the trial holds; HIP reads CUDA_VISIBLE_DEVICES too, and vLLM ends where it names other GPUs than HIP_VISIBLE_DEVICES. */
+const environmentOf = ({ env }: Holding): Record<string, string> => {
+  const { CUDA_VISIBLE_DEVICES, ...others } = process.env as Record<string, string>
+  return { ...('HIP_VISIBLE_DEVICES' in env && CUDA_VISIBLE_DEVICES !== '' ? others : process.env), ...env } as Record<string, string>
+}
