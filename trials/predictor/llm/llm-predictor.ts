@@ -1,3 +1,4 @@
+import { wordsAndSigns } from '../../../profiler/protocols/tokenizer.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import type { OwnDevices } from '../../devices/own.ts'
@@ -79,7 +80,7 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
   ) {}
 
   read(text: string): readonly string[] {
-    return text.trim().split(/\s+/)
+    return wordsAndSigns(text)
   }
 
   add(words: readonly string[], { maxTokens, token }: Completion): (() => void) | undefined {
