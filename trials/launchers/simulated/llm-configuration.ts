@@ -68,6 +68,7 @@ export function modelledLlm(
     maxModelLength: Number(all.maxModelLen),
     memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
+    prefixCaching: oneOf(['on', 'off'], 'enablePrefixCaching', all.enablePrefixCaching!) === 'on',
     speculation: speculationOf(drafting, architecture, ownArchitectures),
   }
   const server = llmServer(architecture, serving)

@@ -35,7 +35,12 @@ type Read =
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
   const known = new Map<string, Read>()
-  let load: LlmLoad | undefined
+  const loads = new Map<boolean, LlmLoad>()
+  const loadOf = ({ prefixCaching }: ModelledLlm): LlmLoad => {
+    const load = loads.get(prefixCaching) ?? llmLoad(options.requests(), prefixCaching)
+    loads.set(prefixCaching, load)
+    return load
+  }
   const read = (configuration: Configuration): Read => {
     const key = configurationKey(configuration)
     let found = known.get(key)
@@ -48,8 +53,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelled = (configuration: Configuration): Read => {
     try {
       const server = modelledLlm(architecture, configuration, options)
-      load ??= llmLoad(options.requests())
-      return { server, capacityAt: llmCapacities({ server, load }, slo) }
+      return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
         return { reason: error.message.replace(' (emulated)', ''), certain: weightsExceed(architecture, configuration, options) }

@@ -44,6 +44,7 @@ export async function startLlmPredictor(settings: Settings, architecture: Decode
     maxModelLength: asked,
     memoryShare,
     queueLimit: settings.queueLimit,
+    prefixCaching: llm.prefixCaching,
     speculation,
   })
   const engine = new LlmEngine(limits, stepMs, frontMs)

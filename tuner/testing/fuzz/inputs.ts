@@ -48,8 +48,7 @@ export interface Fuzzed {
   read(input: Buffer, file: string): unknown
 }
 
-const machine = { cpuCores: 2, gpus: [] }
-const around = { cwd: tmpdir(), machine }
+const around = { cwd: tmpdir(), machine: { cpuCores: 2, gpus: [] } }
 const text = (input: Buffer) => input.toString('utf8')
 
 const ofRepository = (path: string) => readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), 'utf8')
