@@ -58,6 +58,21 @@ test('without a cache of beginnings a conversation is computed anew with every t
   expect(estimated('on') / estimated('off')).toBeGreaterThan(1.5)
 })
 
+test('requests beyond the longest sequence are refused by the estimate as by every trial; where prompts are cut to it they are not', () => {
+  const long = (backend: string) => {
+    writeFileSync(
+      join(folder, 'long.yaml'),
+      `model: llama-3.1-8b\nslo: ttft<2s\nbackend: ${backend}\ndevices: emulated\npin: {gpu: H100, gpus: 1, maxNumSeqs: 16, maxNumBatchedTokens: 2048}\n` +
+        'space: {}\nload: {payload: {inputTokens: 5000, outputTokens: 20, count: 4}}\n',
+    )
+    const experiment = loadExperiment({ file: 'long.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+    return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
+  }
+  const refused = /4 of 4 are longer than max-model-len 4096, the longest 5020 tokens/
+  expect(long('simulated')).toMatch(refused)
+  expect(long('local')).not.toMatch(refused)
+})
+
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
   expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(

@@ -78,6 +78,14 @@ export function modelledLlm(
   return { ...server, pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer) }
 }
 
+/** Why a server refuses requests that are longer than its longest sequence; undefined where it takes all. */
+export function refusal(requests: readonly LlmRequest[], { maxModelLength }: ModelledLlm): string | undefined {
+  const long = requests.map(({ promptTokens, outputTokens }) => promptTokens + outputTokens).filter((tokens) => tokens > maxModelLength)
+  if (long.length === 0) return undefined
+  const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
+  return `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ${longest} tokens`
+}
+
 function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {
   const found = names.find((name) => name === value)
   if (found === undefined) throw new DeviceModelError(`${parameter} is '${value}'`, namesNear(String(value), names))

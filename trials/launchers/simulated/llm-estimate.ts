@@ -13,7 +13,7 @@ import { resourcesOf, servingParametersOf } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type LlmModelOptions, type LlmRequest, modelledLlm, refusal } from './llm-configuration.ts'
 import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {
@@ -21,6 +21,8 @@ interface LlmEstimatorOptions extends LlmModelOptions {
   readonly slo: Slo
   /** Asked for once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
+  /** Whether they are sent as they are where they are longer than the server takes; else they are cut. */
+  readonly asDrawn?: boolean
 }
 
 /** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. Prompts that wait for company: TGI's. */
@@ -35,9 +37,11 @@ type Read =
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
   const known = new Map<string, Read>()
+  let asked: readonly LlmRequest[] | undefined
+  const requests = () => (asked ??= options.requests())
   const loads = new Map<boolean, LlmLoad>()
   const loadOf = ({ prefixCaching }: ModelledLlm): LlmLoad => {
-    const load = loads.get(prefixCaching) ?? llmLoad(options.requests(), prefixCaching)
+    const load = loads.get(prefixCaching) ?? llmLoad(requests(), prefixCaching)
     loads.set(prefixCaching, load)
     return load
   }
@@ -53,6 +57,8 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelled = (configuration: Configuration): Read => {
     try {
       const server = modelledLlm(architecture, configuration, options)
+      const refused = options.asDrawn ? refusal(requests(), server) : undefined
+      if (refused !== undefined) return { reason: refused, certain: true }
       return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
