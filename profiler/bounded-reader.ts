@@ -53,34 +53,94 @@ function raised(variable: string): number | undefined {
  */
 export function readBytes(path: string, kind: FileKind): Buffer {
   const most = raised(fileVariable) ?? fileBytes[kind]
+  const parts: Buffer[] = []
+  let read = 0
+  for (const part of partsOf(path, most)) {
+    parts.push(part)
+    read += part.length
+    // Files that grow, or that have no size of their own, as in /proc.
+    if (read > most) throw tooLong(path, most)
+  }
+  return Buffer.concat(parts, read)
+}
+
+/** A regular file, a MiB at a time. @param most bytes of it; one that has more is refused before any is read */
+function* partsOf(path: string, most: number): Generator<Buffer> {
   // A pipe without a writer would hold up the opening itself.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const about = fstatSync(file)
     if (!about.isFile()) throw new BoundError(path, `is a ${kindOf(about)}`, 'name a file')
     if (about.size > most) throw tooLong(path, most, about.size)
-    const parts: Buffer[] = []
-    let read = 0
-    for (;;) {
+    for (let read = 0; ; ) {
       const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, about.size - read) + 1))
       const length = readSync(file, part)
-      if (length === 0) return Buffer.concat(parts, read)
-      parts.push(part.subarray(0, length))
+      if (length === 0) return
+      yield part.subarray(0, length)
       read += length
-      // Files that grow, or that have no size of their own, as in /proc.
-      if (read > most) throw tooLong(path, most)
     }
   } finally {
     closeSync(file)
   }
 }
 
+const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) => letter.charCodeAt(0)) as [number, number, number, number]
+/** What may stand between the objects of a list, and the mark of UTF-8. */
+const between = new Set([...' \t\r\n,[]\u00ef\u00bb\u00bf'].map((letter) => letter.charCodeAt(0)))
+
+/**
+ * The JSON objects of a list, or of JSON Lines. The file may be of any length: no more is read of it than is asked for, and an object may be as long as
+ * a file of data.
+ * @throws BoundError, and the file system's own errors
+ */
+export function* readObjects(path: string): Generator<unknown> {
+  const most = raised(fileVariable) ?? fileBytes.data
+  let [depth, inText, escaped, count] = [0, false, false, 0]
+  let begun: Buffer[] = []
+  for (const part of partsOf(path, Number.POSITIVE_INFINITY)) {
+    let from = 0
+    for (let at = 0; at < part.length; at++) {
+      const byte = part[at]!
+      if (inText) {
+        if (escaped) escaped = false
+        else if (byte === backslash) escaped = true
+        else if (byte === quote) inText = false
+      } else if (byte === brace) {
+        if (depth++ === 0) from = at
+      } else if (depth === 0) {
+        if (!between.has(byte)) throw new BoundError(path, `is no list of JSON objects: ${count} and then no further one`, objectsHint)
+      } else if (byte === quote) inText = true
+      else if (byte === brace + 2 && --depth === 0) {
+        count++
+        yield objectOf(Buffer.concat([...begun, part.subarray(from, at + 1)]), `${path}, object ${count}`)
+        begun = []
+      }
+    }
+    if (depth === 0) continue
+    begun.push(part.subarray(from))
+    if (begun.length * MiB > most) throw tooLong(`${path}, object ${count + 1}`, most)
+  }
+  if (depth > 0) throw new BoundError(path, `ends within its object ${count + 1}`, 'was it downloaded whole?')
+}
+
+function objectOf(bytes: Buffer, place: string): unknown {
+  try {
+    return jsonFrom(textOf(bytes, place))
+  } catch (error) {
+    throw error instanceof BoundError ? error : new BoundError(place, `is no JSON: ${(error as Error).message}`, objectsHint)
+  }
+}
+
+const objectsHint = '[{...}, {...}], or one object a line'
+
 /**
  * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another encoding is refused.
  * @throws BoundError, and the file system's own errors
  */
-export function readText(path: string, kind: FileKind): string {
-  const bytes = readBytes(path, kind)
+export const readText = (path: string, kind: FileKind): string => textOf(readBytes(path, kind), path)
+
+/** @throws BoundError for what is no UTF-8 */
+function textOf(bytes: Buffer, path: string): string {
   const wide = [
     [0xff, 0xfe],
     [0xfe, 0xff],
@@ -194,4 +254,3 @@ function nesting(text: string): number {
   }
   return most
 }
-const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) => letter.charCodeAt(0)) as [number, number, number, number]

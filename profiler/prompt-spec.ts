@@ -6,6 +6,8 @@ export interface PromptSpec {
   readonly classes?: readonly PromptClass[]
   /** Recorded requests, in their order, over and over; the distributions say nothing then. */
   readonly recorded?: readonly RecordedPrompt[]
+  /** Path of recorded conversations (ShareGPT's): what was said in them, word for word; the distributions say nothing then. */
+  readonly file?: string
   /** Turns of a conversation: each prompt is all that was said before, answers too, and as much more as `inputTokens` says. Absent: every prompt begins anew. */
   readonly turns?: LengthDistribution
   /** Conversations that take turns: so many requests lie between two prompts of one. Default 32. */

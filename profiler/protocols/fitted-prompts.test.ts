@@ -97,12 +97,12 @@ describe('prompts of a context', () => {
     const spec: PromptSpec = { inputTokens: fixed(40), outputTokens: fixed(20), turns: fixed(9), conversations: 1 }
     const { prompts, remarks } = await within(200, spec, { told }, 6)
     // 40, 20, 40, 20, 40 and a last answer of 20, with seven more for each message of five.
-    expect(prompts.map(({ said, fitted }) => [said.length, fitted])).toEqual([
+    expect(prompts.map(({ said, ended }) => [said.length, ended])).toEqual([
       [1, undefined],
       [3, undefined],
-      [1, 'begun anew'],
+      [1, 1],
       [3, undefined],
-      [1, 'begun anew'],
+      [1, 1],
       [3, undefined],
     ])
     expect(remarks.join()).toContain('2 conversations ended early to fit')

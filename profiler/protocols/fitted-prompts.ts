@@ -1,13 +1,18 @@
 /** Prompts of a pool within the context of the server that they are for, by its own count of tokens. */
 import type { PayloadSource } from '../payload-source.ts'
+import type { PromptSpec } from '../prompt-spec.ts'
 import { type ContextFit, fits } from './context-fit.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
+import { counterOf } from './tokenizer.ts'
 
 /** No tokenizer makes more of a common word, and no template adds more to a message. */
 const mostPerWord = 8
 const mostPerMessage = 256
 /** Words of the longer of the two prompts that show how a server counts. */
 const mostTried = 512
+/** Prompts of a file that are tried so, as far as this many letters a word go. */
+const triedSaid = 8
+const lettersPerWord = 4
 
 type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 
@@ -25,7 +30,7 @@ export async function promptsWithin(
   if (context === undefined) return { prompts: drawn, remarks: [] }
   const worst: ContextFit = { context, perToken: mostPerWord, perTokenError: 0, perMessage: mostPerMessage }
   if (within(drawn, worst)) return { prompts: drawn, remarks: [] }
-  const fit = { context, ...(await countingOf(context, spec.tokenizer, seed, count)) }
+  const fit = { context, ...(await countingOf(context, spec, drawn, seed, count)) }
   if (within(drawn, fit)) return { prompts: drawn, remarks: [] }
   const prompts = makePrompts(spec, seed, many, fit)
   return { prompts, remarks: [remark(prompts, context)] }
@@ -37,26 +42,47 @@ const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
 /** From two prompts, the one of twice the other's length: what grows with it are tokens, what does not is the template. */
 async function countingOf(
   context: number,
-  tokenizer: string | undefined,
+  spec: PromptSpec,
+  drawn: readonly Prompt[],
   seed: number,
   count: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
   const half = Math.max(1, Math.min(mostTried, Math.floor(context / mostPerWord)) >> 1)
+  const own = counterOf(spec.tokenizer)
   const of = (tokens: number): Prompt => {
     const lengths = { inputTokens: { kind: 'fixed', tokens }, outputTokens: { kind: 'fixed', tokens: 1 } } as const
-    return makePrompts({ ...lengths, ...(tokenizer !== undefined && { tokenizer }) }, seed, 1)[0]!
+    return makePrompts({ ...lengths, ...(spec.tokenizer !== undefined && { tokenizer: spec.tokenizer }) }, seed, 1)[0]!
+  }
+  /** Server's tokens for one of ours, and what a message has beside. */
+  const counted = async (short: Prompt, long: Prompt) => {
+    const [a, b] = [await count(short), await count(long)]
+    if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
+    const perToken = Math.max(1, (b - a) / Math.max(1, own(long.text) - own(short.text)))
+    return { perToken, perMessage: Math.max(0, a - perToken * own(short.text)) }
+  }
+  if (spec.file !== undefined) {
+    // What people write differs from one to the next: the dearest of some of the longer half.
+    const longer = drawn.toSorted((a, b) => b.inputTokens - a.inputTokens).slice(0, Math.ceil(drawn.length / 2))
+    const tries: Awaited<ReturnType<typeof counted>>[] = []
+    for (let i = 0; i < Math.min(triedSaid, longer.length); i++) {
+      const prompt = longer[Math.floor((i * longer.length) / triedSaid)]!
+      const said = prompt.text.slice(0, lettersPerWord * 2 * half)
+      tries.push(await counted(saying(prompt, said.slice(0, Math.ceil(said.length / 2))), saying(prompt, said)))
+    }
+    const most = (what: 'perToken' | 'perMessage') => Math.max(...tries.map((tried) => tried[what]))
+    return { perToken: most('perToken'), perTokenError: 0, perMessage: most('perMessage') }
   }
   const short = of(half)
   const twice = `${short.text} ${short.text}`
-  const [a, b] = [await count(short), await count(tokenizer === undefined ? { ...short, text: twice, said: [twice] } : of(2 * half))]
-  if (a === undefined || b === undefined) return { perToken: 1, perTokenError: 0, perMessage: 0 }
-  const perToken = Math.max(1, (b - a) / half)
-  return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage: Math.max(0, a - perToken * half) }
+  const { perToken, perMessage } = await counted(short, spec.tokenizer === undefined ? saying(short, twice) : of(2 * half))
+  return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
 
+const saying = (prompt: Prompt, text: string): Prompt => ({ ...prompt, text, said: [text], outputTokens: 1 })
+
 function remark(prompts: readonly Prompt[], context: number): string {
-  const many = (what: Prompt['fitted']) => prompts.filter(({ fitted }) => fitted === what).length
-  const [cut, begun] = [many('cut'), many('begun anew')]
+  const cut = prompts.filter(({ fitted }) => fitted === 'cut').length
+  const begun = prompts.reduce((sum, { ended = 0 }) => sum + ended, 0)
   const told = [
     ...(cut > 0 ? [`${cut} of ${prompts.length} requests were cut`] : []),
     ...(begun > 0 ? [`${begun} conversations ended early`] : []),

@@ -3,9 +3,10 @@ import { PayloadError } from '../profiler-errors.ts'
 import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recordedBlockTokens } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import { type ContextFit, fits, lengthsWithin, longestPrompt } from './context-fit.ts'
+import { type Exchange, readConversations } from './conversations.ts'
 import { commonWord } from './payload-pool.ts'
 import { drawClasses } from './request-classes.ts'
-import { type CountTokens, tokenCounter } from './tokenizer.ts'
+import { type CountTokens, counterOf, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
   /** All of it. */
@@ -17,8 +18,10 @@ export interface Prompt {
   readonly outputTokens: number
   /** Name of its class, where the spec has classes. */
   readonly requestClass?: string
-  /** What the context did to it: its lengths are not those that were drawn, or its conversation begins before the last one was over. */
-  readonly fitted?: 'cut' | 'begun anew'
+  /** Its lengths are not those that were drawn, for the context. */
+  readonly fitted?: 'cut'
+  /** Conversations that the context ended, or left out, before this one. */
+  readonly ended?: number
 }
 
 /** Chat-like lengths, about those of ShareGPT's conversations (Kwon et al., SOSP 2023, section 6.1). */
@@ -30,12 +33,14 @@ export const defaultPrompts: PromptSpec = {
 /**
  * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of its tokens. Without one a token is a word, which tokenizers
  * of today keep whole but for a few: the server's own count (`usage`) may differ by some per cent. What a server's chat template adds comes on top.
+ * Recorded conversations are as they were said, fewer than `count` where the file has fewer.
  * @param fit what prompt and answer must keep within together; absent: they are as they are drawn
- * @throws PayloadError for a tokenizer that cannot be read, or with which no text has that length
+ * @throws PayloadError for a tokenizer or a file that cannot be read, and where no text has that length
  */
 export function makePrompts(spec: PromptSpec, seed: number, count: number = usualCount.prompts, fit?: ContextFit): Prompt[] {
   if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
+  if (spec.file !== undefined) return asSaid(spec, spec.file, { count, uniform, fit })
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
   const shared = Math.min(spec.sharedPrefixTokens ?? 0, fit === undefined ? Number.POSITIVE_INFINITY : longestPrompt(fit) - 1)
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared, ''))
@@ -107,11 +112,58 @@ function inTurns(spec: PromptSpec, turns: LengthDistribution, { beginning, count
     const answered = prompt({ said: asked.said, text: asked.text, tokens: asked.inputTokens }, lengths.outputTokens, uniform, text)
     one.left--
     one.before = { said: answered.said, text: answered.text, tokens: answered.inputTokens }
-    return { ...asked, ...(ends && { fitted: 'begun anew' as const }), ...lengths }
+    return { ...asked, ...(ends && { ended: 1 }), ...lengths }
   })
 }
 
 const defaultConversations = 32
+
+/**
+ * Recorded conversations side by side, in the order of their file, each as long as it was, or as `turns` draws. The context ends a conversation: what was said is
+ * not cut.
+ */
+function asSaid(spec: PromptSpec, file: string, { count, uniform, fit }: Pick<Making, 'count' | 'uniform' | 'fit'>): Prompt[] {
+  const tokensIn = counterOf(spec.tokenizer)
+  const conversations = readConversations(file)
+  const isOver = ({ inputTokens, outputTokens, said }: Prompt) =>
+    inputTokens + outputTokens > longestDrawn || (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
+  let ended = 0
+  /** The prompts of the next conversation that has one which fits; undefined at the end of the file. */
+  const next = (): Prompt[] | undefined => {
+    for (;;) {
+      const { value } = conversations.next()
+      if (value === undefined) return undefined
+      const [first, ...others] = saidIn(value.slice(0, spec.turns && drawLength(spec.turns, uniform)), tokensIn)
+      const before = ended
+      const over = [first!, ...others].findIndex(isOver)
+      ended = over < 0 ? 0 : over === 0 ? ended + 1 : 1
+      if (over !== 0) return [{ ...first!, ...(before > 0 && { ended: before }) }, ...(over < 0 ? others : others.slice(0, over - 1))]
+    }
+  }
+  const side: Prompt[][] = Array.from({ length: spec.conversations ?? defaultConversations }, () => [])
+  const prompts: Prompt[] = []
+  while (side.length > 0 && prompts.length < count) {
+    const one = side.shift()!
+    const [prompt, ...left] = one.length > 0 ? one : (next() ?? [])
+    if (prompt === undefined) continue
+    prompts.push(prompt)
+    side.push(left)
+  }
+  conversations.return(undefined)
+  if (prompts.length === 0) throw new PayloadError(`no conversation of ${file} is short enough`, 'a longer context, or another file')
+  return prompts
+}
+
+/** A prompt for each exchange: all that was said before, and what is asked; its answer as long as it was. */
+function saidIn(exchanges: readonly Exchange[], tokensIn: CountTokens): Prompt[] {
+  let before: Beginning = { said: [], text: '', tokens: 0 }
+  return exchanges.map(({ asked, answered }) => {
+    const said = [...before.said, asked]
+    const prompt = { said, text: said.join(' '), inputTokens: before.tokens + tokensIn(asked), outputTokens: tokensIn(answered) }
+    before = { said: [...said, answered], text: '', tokens: prompt.inputTokens + prompt.outputTokens }
+    return prompt
+  })
+}
 
 function asRecorded(
   recorded: readonly RecordedPrompt[],

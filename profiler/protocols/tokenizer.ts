@@ -9,6 +9,14 @@ import { PayloadError } from '../profiler-errors.ts'
 /** Tokens of a text, without those that a server puts before and after it. */
 export type CountTokens = (text: string) => number
 
+/** Words, signs, ideographs and numbers of up to three digits: what a tokenizer of today has about a token for. */
+export const wordsAndSigns = (text: string): string[] =>
+  text.match(/\p{Ideographic}|(?:(?!\p{Ideographic})\p{L})+|\p{N}{1,3}|[^\s\p{L}\p{N}]/gu) ?? []
+
+/** @param tokenizer as for `tokenCounter`; absent: a token is a word or a sign */
+export const counterOf = (tokenizer: string | undefined): CountTokens =>
+  tokenizer === undefined ? (text) => wordsAndSigns(text).length : tokenCounter(tokenizer)
+
 const hint = 'the tokenizer.json that stands beside the weights of a model on Hugging Face'
 /** Of a text that it fails on. */
 const shownCharacters = 40

@@ -1,17 +1,16 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
+import { flagText, hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, vllmFlags, weightNotes } from './language-servers.ts'
+import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, quotedFlag, vllmFlags, weightNotes } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer } from './platform-pod.ts'
 import { memoryQuantity, probes, resourcesBlock, scratch } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
-import { quotedWord } from './shell-words.ts'
 import { SpecError } from './spec-error.ts'
 
 /** As KServe fetches it: the Hub's names become hf://. @throws SpecError for a path, or no place at all */
@@ -33,7 +32,7 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
   const knobs = languageKnobs('vllm', serving)
   const server = plainServer(serving)
   const shared = scratch(serving, { sharedMemory: true })
-  const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  const flags = vllmFlags(knobs, serving).map(flagText)
   return {
     ...server,
     notes: [
@@ -70,7 +69,7 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
   const knobs = languageKnobs('vllm', serving)
   const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
-  const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
+  const extra = flags.map(quotedFlag).join(' ')
   const vllm = {
     name: main,
     ...(container.imageNamed ? { image: container.image } : {}),

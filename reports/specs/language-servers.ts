@@ -12,6 +12,7 @@ import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { weightsPlace } from './model-storage.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
+import { quotedWord } from './shell-words.ts'
 import { SpecError } from './spec-error.ts'
 
 const port = 8000
@@ -74,6 +75,10 @@ const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolea
 
 /** What was tuned as vLLM's flags. */
 export const vllmFlags = (knobs: Knobs, serving: Serving) => languagePrograms.vllm.flags(knobs, heldBy(serving))
+
+/** For a shell. */
+export const quotedFlag = ([name, value]: readonly [string, string?]): string =>
+  value === undefined ? `--${name}` : `--${name} ${quotedWord(value)}`
 
 /** Where the file of a server's options lies. */
 const optionsFolder = '/etc/tuned'

@@ -1,7 +1,7 @@
 /** vLLM: `serve.sh` with its command line. */
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
-import { draftNotes, languageKnobs, vllmFlags, weightNotes } from './language-servers.ts'
+import { draftNotes, languageKnobs, quotedFlag, vllmFlags, weightNotes } from './language-servers.ts'
 import { header, type SpecFile, weightsHint } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
@@ -23,7 +23,7 @@ function vllmSpec(serving: Serving): SpecFile[] {
       ? `"\${MODEL:?no weights were named: set MODEL to their place. ${weightsHint}}"`
       : quotedWord(hubName(modelUri) ?? scriptPlace(modelUri))
   const flags = [['served-model-name', serving.model] as const, ...loadFormat(modelUri), ...vllmFlags(knobs, serving)]
-  const lines = [`exec vllm serve ${weights}`, ...flags.map(([name, value]) => `--${name} ${quotedWord(value)}`)]
+  const lines = [`exec vllm serve ${weights}`, ...flags.map(quotedFlag)]
   return [
     {
       name: 'serve.sh',

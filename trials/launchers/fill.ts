@@ -2,7 +2,8 @@
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
-import { serverTuning, takenBy } from './server-files/preset.ts'
+import { isLanguageServer } from './server-files/language-programs.ts'
+import { type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
 import { type CommandTemplate, defaultPrepareTimeoutS, type PrepareStep, type TemplateFile } from './template.ts'
 
 /** What the launcher needs to know of a parameter. */
@@ -106,7 +107,7 @@ export const fillCommand = (
   const args = parameters
     .filter((parameter) => parameter.category === 'args' && parameter.name in configuration)
     .flatMap(({ name }) =>
-      (template.argFormat ?? defaultArgFormat).map((part) =>
+      (template.argFormat ?? argFormatOf(template.server?.kind)).map((part) =>
         substitute(part, argumentNames(name, String(configuration[name])), (n) => missing.add(n)),
       ),
     )
@@ -187,12 +188,22 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
   const unused = parameters
     .filter(({ name, category }) => category === 'server' && !used.has(name))
     .map(({ name }) => `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env, a file or reconfigure`)
+  const ofServer = template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
+  const unread = parameters
+    .filter(
+      ({ name, category }) =>
+        ofServer && category === 'env' && !used.has(name) && !template.envNames?.[name] && name !== name.toUpperCase(),
+    )
+    .map(
+      ({ name }) =>
+        `parameter ${name}: ${ofServer} reads no variable ${environmentName(name)}; category: args makes a flag of it, and a variable's name is written in capitals`,
+    )
   const outside = (template.files ?? [])
     .filter(leavesFolder)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
   const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
-  return [...empty, ...unknown, ...wrong, ...reconfigureProblems(template, parameters), ...argFormat, ...unused, ...outside]
+  return [...empty, ...unknown, ...wrong, ...reconfigureProblems(template, parameters), ...argFormat, ...unused, ...unread, ...outside]
 }
 
 const reconfigureProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
@@ -234,7 +245,10 @@ export const boundsGpuMemory = (template: CommandTemplate, parameters: readonly 
 export const environmentName = (name: string): string => separated(name, '_').toUpperCase()
 
 const argsSlot = '${args}'
-const defaultArgFormat = ['--${name}=${value}']
+const argFormatOf = (kind: ServerKind | undefined): readonly string[] => {
+  if (kind === undefined || !isLanguageServer(kind)) return ['--${name}=${value}']
+  return [kind === 'tensorrt-llm' ? '--${snake_name}=${value}' : '--${kebab-name}=${value}']
+}
 
 const argumentNames = (name: string, value: string): Record<string, string> => ({
   name,

@@ -31,7 +31,7 @@ const whole = (from: number, to: number) => {
 const word = z.string().min(1, 'must not be empty')
 const flag = z.preprocess(
   (value) =>
-    value === 'true' || value === '1' || value === true ? true : value === 'false' || value === '0' || value === '' ? false : value,
+    ['true', 'on', '1', true].some((on) => on === value) ? true : ['false', 'off', '0', ''].some((off) => off === value) ? false : value,
   z.boolean("must be 'true' or 'false'"),
 )
 

@@ -129,7 +129,7 @@ export function refuseWhatNeverServes(experiment: Experiment, problem: Problem):
   const [nearest] = estimateAll(experiment, problem).reasons
   throw new UserError(
     `no configuration of the space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest, ${nearest}`}`,
-    'add a larger GPU (--gpus), a larger share, a smaller batch or a narrower precision to the space',
+    'add a larger GPU (--gpus), a larger share, a smaller batch, a narrower precision or a longer maxModelLen to the space',
     exitCodes.sloUnmet,
   )
 }

@@ -21,8 +21,9 @@ export type EstimatorOf = (given: Configuration) => { readonly estimator: Estima
 
 /** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
 export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
-  const { variants, slo, predictor, own, load } = experiment
+  const { variants, slo, predictor, own, load, backend } = experiment
   const requests = () => llmRequests(load.payload)
+  const asDrawn = backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
   const known = new Map<string, Estimator>()
   for (const variant of variants.length > 0 ? variants : [undefined]) {
     const architecture = architectureFor(experiment, variant)
@@ -32,7 +33,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
-        ? createLlmEstimator({ architecture, slo, requests, ...llmModelOf(experiment) })
+        ? createLlmEstimator({ architecture, slo, requests, asDrawn, ...llmModelOf(experiment) })
         : createEstimator({
             architecture,
             slo,

@@ -41,7 +41,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
   const template = podTemplateOf(experiment)
   const { kubernetes = {}, load } = experiment
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
-  const files = loadFrom === 'cluster' && load.payload.kind !== 'generated' ? await payloadMap(experimentId, load.payload) : undefined
+  const files = loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload) : undefined
   const api = await connect(kubernetes.namespace)
   if (kubernetes.configureMig === undefined) return openOn(api, experiment, experimentId, template, files)
   const cut = await cutNodes(api, kubernetes.configureMig)

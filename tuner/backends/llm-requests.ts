@@ -2,6 +2,7 @@
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
+import { wordsAndSigns } from '../../profiler/protocols/tokenizer.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { prefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
 import { UserError } from '../exit-codes.ts'
@@ -14,14 +15,14 @@ export function llmRequests(payload: PayloadSource): LlmRequest[] {
 interface Asked {
   readonly words: readonly string[]
   readonly maxTokens: number
-  /** By a tokenizer; absent: a token is a word. */
+  /** By a tokenizer; absent: a token is a word or a sign. */
   readonly promptTokens?: number
   readonly requestClass?: string
 }
 
 const generated = ({ prompts = defaultPrompts, seed, count }: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
   makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens, requestClass }) => ({
-    words: text.split(' '),
+    words: wordsAndSigns(text),
     maxTokens: outputTokens,
     promptTokens: inputTokens,
     ...(requestClass && { requestClass }),
@@ -34,7 +35,7 @@ function fromFile(path: string): Asked[] {
     try {
       const body = JSON.parse(line) as Record<string, unknown>
       const { text, maxTokens } = readCompletion(body, body.messages !== undefined)
-      return [{ words: text.trim().split(/\s+/), maxTokens }]
+      return [{ words: wordsAndSigns(text), maxTokens }]
     } catch (error) {
       throw new UserError(`${path}:${i + 1}: ${(error as Error).message}`, 'one JSON body with messages or prompt a line')
     }

@@ -38,6 +38,41 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
   expect(measurement.saturationRps).toBeGreaterThanOrEqual(measurement.capacityRps)
 })
 
+test('without a cache of beginnings a conversation is computed anew with every turn, by the trials and by the estimate', async () => {
+  writeFileSync(
+    join(folder, 'turns.yaml'),
+    'model: llama-3.1-8b\nslo: p90 ttft<400ms\nbackend: simulated\npin: {gpu: H100, maxNumSeqs: 64, maxNumBatchedTokens: 2048}\n' +
+      'space: {enablePrefixCaching: ["on", "off"]}\nload: {payload: {inputTokens: 200, outputTokens: 20, turns: 8, count: 256}}\n',
+  )
+  const experiment = loadExperiment({ file: 'turns.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  const { launcher, measure } = simulatedBackend(experiment)
+  const capacityRps = async (enablePrefixCaching: string) => {
+    const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048, enablePrefixCaching }
+    const predictor = await launcher.launch(configuration, 1, signal)
+    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)).capacityRps
+  }
+  // A prompt is 970 tokens on average, 200 of them new.
+  expect((await capacityRps('on')) / (await capacityRps('off'))).toBeGreaterThan(1.5)
+  const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
+  const estimated = (value: string) => rows.find(({ configuration }) => configuration.enablePrefixCaching === value)!.capacityRps
+  expect(estimated('on') / estimated('off')).toBeGreaterThan(1.5)
+})
+
+test('requests beyond the longest sequence are refused by the estimate as by every trial; where prompts are cut to it they are not', () => {
+  const long = (backend: string) => {
+    writeFileSync(
+      join(folder, 'long.yaml'),
+      `model: llama-3.1-8b\nslo: ttft<2s\nbackend: ${backend}\ndevices: emulated\npin: {gpu: H100, gpus: 1, maxNumSeqs: 16, maxNumBatchedTokens: 2048}\n` +
+        'space: {}\nload: {payload: {inputTokens: 5000, outputTokens: 20, count: 4}}\n',
+    )
+    const experiment = loadExperiment({ file: 'long.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+    return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
+  }
+  const refused = /4 of 4 are longer than max-model-len 4096, the longest 5020 tokens/
+  expect(long('simulated')).toMatch(refused)
+  expect(long('local')).not.toMatch(refused)
+})
+
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
   expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(

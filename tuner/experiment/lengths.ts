@@ -32,7 +32,7 @@ export function readLengths(path: string, shown: string): RecordedPrompt[] {
   if (/^\s*[[{]/.test(rows[0]![0]!))
     throw new UnitError(
       `${shown} is JSON, and no list of lengths`,
-      'a file of JSON Lines (Mooncake) ends in .jsonl; of conversations (ShareGPT) make request bodies: docs/llm.md, "Prompts"',
+      'a file of JSON Lines (Mooncake) ends in .jsonl; conversations (ShareGPT) are given as the payload itself, `file: ShareGPT.json`',
     )
   const [input, output] = lengthColumns(rows[0]!)
   if (input < 0 || output < 0) throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)

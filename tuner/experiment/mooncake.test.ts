@@ -106,6 +106,40 @@ test('cells in quotes, of which one has a comma', () => {
   ])
 })
 
+const shared = JSON.stringify([
+  {
+    conversations: [
+      { from: 'human', value: 'one two three' },
+      { from: 'gpt', value: `four ${'five '.repeat(29)}`.trim() },
+      { from: 'human', value: 'six' },
+      { from: 'gpt', value: 'seven eight' },
+    ],
+  },
+])
+
+test("ShareGPT's conversations are a payload: what was said, turn by turn, simulated too; no lengths stand beside them", () => {
+  write('share.json', shared)
+  const load = (payload: string) => {
+    write('e.yaml', `model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: ${payload}}\n`)
+    return loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  }
+  const { load: loaded, document } = load('share.json')
+  expect(
+    llmRequests(loaded.payload).map(({ promptTokens, outputTokens, prefix }) => [promptTokens, outputTokens, 16 * prefix.length]),
+  ).toEqual([
+    [3, 30, 0],
+    [34, 2, 0],
+  ])
+  expect(document.load).toMatchObject({ payload: { file: join(folder, 'share.json'), count: 2048 } })
+  expect(document.load).not.toMatchObject({ payload: { inputTokens: expect.anything() } })
+  expect(load('{file: share.json, turns: 1, conversations: 4, ignoreEos: false}').load.payload).toMatchObject({
+    kind: 'generated',
+    prompts: { turns: { kind: 'fixed', tokens: 1 }, conversations: 4, ignoreEos: false },
+  })
+  for (const key of ['inputTokens', 'outputTokens', 'sharedPrefixTokens'])
+    expect(() => load(`{file: share.json, ${key}: 9}`)).toThrow(`${key} beside recorded conversations`)
+})
+
 test("ShareGPT's conversations are no lengths", () => {
   const path = write('share.json', '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}]}]')
   expect(() => readLengths(path, 'share.json')).toThrow('share.json is JSON, and no list of lengths')

@@ -35,6 +35,8 @@ export const defaults = {
   trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',
+  /** Five minutes to start, as in manifests, and ten for weights: 30 GB at the 50 MiB/s of a download. */
+  languageReadyTimeout: '15m',
   tolerance: '5%',
   certainty: '95%',
   db: '.tune/tune.db',

@@ -187,6 +187,13 @@ export const knownParameters: readonly KnownParameter[] = [
     names: kvCacheDtypes,
   },
   {
+    name: 'enablePrefixCaching',
+    what: 'whether a language model keeps beginnings of prompts that it has seen',
+    category: 'server',
+    scale: 'linear',
+    names: ['on', 'off'],
+  },
+  {
     name: 'speculativeTokens',
     what: 'tokens of each answer of a language model that are drafted for a step (speculative decoding); 0: none',
     category: 'server',

@@ -51,7 +51,9 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     readyTimeout,
   } = entries.predictor ?? {}
   const kind = kindOf(context)
-  const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
+  const loadsWeights = kind === 'command' && server !== undefined && isLanguageServer(server)
+  const usualReady = loadsWeights ? defaults.languageReadyTimeout : defaults.readyTimeout
+  const readyTimeoutS = (readyTimeout ?? parseDurationMs(usualReady)) / 1000
   if (kind === 'builtin') {
     const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
     // A model that is not known is said elsewhere: who names a server of language models has one.

@@ -2,6 +2,7 @@
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
+import { isConversations } from '../../profiler/protocols/conversations.ts'
 import { tokenCounter } from '../../profiler/protocols/tokenizer.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Arrivals } from '../../profiler/types.ts'
@@ -103,6 +104,9 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
 const tunesSequences = ({ space = {}, pin = {} }: Context['entries']): boolean =>
   sequenceNames.some((name) => Object.hasOwn(space, name) && !Object.hasOwn(pin, name) && space[name]!.values?.length !== 1)
 
+/** What recorded conversations have themselves. */
+const lengthKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'classes', 'lengths', 'items'] as const
+
 /**
  * @param order what the trace says of the requests
  * @param streamed they are prompts of a language model
@@ -124,7 +128,9 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       return undefined
     }
   }
-  if (given.conversations !== undefined && given.turns === undefined)
+  const path = given.file === undefined || given.file === 'generated' ? undefined : pathAt([...at, 'file'], given.file)
+  const said = streamed && path !== undefined && isConversations(path) ? path : undefined
+  if (given.conversations !== undefined && given.turns === undefined && said === undefined)
     report([...at, 'conversations'], 'conversations without turns', 'add turns: 1..6, say')
   if (given.turns !== undefined && given.lengths !== undefined)
     report([...at, 'turns'], 'turns beside recorded lengths', 'keep one of the two')
@@ -139,13 +145,16 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
     }
   const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
   const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
-  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, recorded, classes)
+  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, { recorded, classes, file: said })
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
     report([...at, 'items'], 'a simulated predictor is asked for one item a request', 'leave the items out, or use --backend local')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (given.file === undefined || given.file === 'generated')
+  for (const key of said === undefined ? [] : lengthKeys)
+    if (given[key] !== undefined)
+      report([...at, key], `${key} beside recorded conversations`, 'they are as they were said: keep one of the two')
+  if (path === undefined || said !== undefined)
     return {
       kind: 'generated',
       count: made,
@@ -154,7 +163,6 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       ...common,
     }
   if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
-  const path = pathAt([...at, 'file'], given.file)
   const kind = kindAt(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
   if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')

@@ -59,3 +59,11 @@ test('started for real it takes weights by their folder or their name on the Hub
     'sglang serves language models, and bert is none',
   )
 })
+
+test('a server that loads a language model has the minutes that it takes, if nothing else is said; a modelled one has nothing to load', () => {
+  const started = { model: 'meta-llama/Llama-3.1-8B', server: 'vllm', sloTtft: '1s' }
+  const ready = (flags: Parameters<typeof load>[0]) => load(flags).predictor
+  expect(ready(started)).toMatchObject({ kind: 'command', readyTimeoutS: 900 })
+  expect(ready({ ...started, readyTimeout: '2m' })).toMatchObject({ readyTimeoutS: 120 })
+  expect(ready({ ...started, model: 'llama-3.1-8b', backend: 'simulated' })).toMatchObject({ kind: 'builtin', readyTimeoutS: 60 })
+})

@@ -24,17 +24,17 @@ const job = { experimentId: 'e', trial: 1, owner, image: 'i', task: '{}', deadli
 test('bodies of a file reach the load generator as they are, and both objects are valid', async () => {
   const bodies = '{"text": "grün"}\n{"text": "blau"}\n'
   const map = await payloadMap('e', { kind: 'file', path: file('meine bodies.jsonl', bodies) })
-  const body = map.body(owner) as { binaryData: Record<string, string>; metadata: object }
-  expect(map.source).toEqual({ kind: 'file', path: `${payloadFolder}/meine_bodies.jsonl` })
+  const body = map!.body(owner) as { binaryData: Record<string, string>; metadata: object }
+  expect(map!.source).toEqual({ kind: 'file', path: `${payloadFolder}/meine_bodies.jsonl` })
   expect(Buffer.from(body.binaryData['meine_bodies.jsonl']!, 'base64').toString()).toBe(bodies)
   expect(body.metadata).toMatchObject({ labels: { 'tune/experiment': 'e' }, ownerReferences: [{ uid: 'u' }] })
-  const load = loadJobOf({ ...job, payload: { configMap: map.name, folder: payloadFolder } }, 'load')
+  const load = loadJobOf({ ...job, payload: { configMap: map!.name, folder: payloadFolder } }, 'load')
   for (const object of [body, load]) expect(checkManifests(JSON.stringify(object)).problems).toEqual([])
   expect(load).toMatchObject({
     spec: {
       template: {
         spec: {
-          volumes: [{ configMap: { name: map.name } }],
+          volumes: [{ configMap: { name: map!.name } }],
           containers: [{ volumeMounts: [{ mountPath: payloadFolder, readOnly: true }] }],
         },
       },
@@ -47,15 +47,15 @@ test('pictures go in the order of their names, each by a key of its own; other f
   mkdirSync(pictures)
   for (const name of ['b ä.png', 'b_ä.png', 'a.JPG', 'notes.txt']) writeFileSync(join(pictures, name), name)
   const map = await payloadMap('e', { kind: 'images', path: pictures, seed: 1, count: 2 })
-  expect(map.source).toEqual({ kind: 'images', path: payloadFolder, seed: 1, count: 2 })
-  expect(Object.keys((map.body(owner) as { binaryData: object }).binaryData)).toEqual(['0000-a.JPG', '0001-b__.png', '0002-b__.png'])
+  expect(map!.source).toEqual({ kind: 'images', path: payloadFolder, seed: 1, count: 2 })
+  expect(Object.keys((map!.body(owner) as { binaryData: object }).binaryData)).toEqual(['0000-a.JPG', '0001-b__.png', '0002-b__.png'])
 })
 
 test('another content has another name; more than a ConfigMap holds is refused, with what to do', async () => {
   const path = file('texts.txt', 'one\n')
   const first = await payloadMap('e', { kind: 'texts', path, seed: 1 })
   file('texts.txt', 'two\n')
-  expect((await payloadMap('e', { kind: 'texts', path, seed: 1 })).name).not.toBe(first.name)
+  expect((await payloadMap('e', { kind: 'texts', path, seed: 1 }))!.name).not.toBe(first!.name)
   const large = file('large.jsonl', Buffer.alloc(mostPayloadBytes + 1, 97))
   await expect(payloadMap('e', { kind: 'file', path: large })).rejects.toMatchObject({
     message: expect.stringContaining('has 1025 KiB'),
@@ -70,5 +70,14 @@ test('a task that no environment takes is refused before a Job is made', async (
   await expect(runLoad(options, new AbortController().signal)).rejects.toMatchObject({
     name: 'LaunchError',
     message: expect.stringContaining('137 KiB'),
+  })
+})
+
+test.each([{ file: 'share.json' }, { tokenizer: 'tokenizer.json' }])('what prompts are made from stays here: %j', async (from) => {
+  const lengths = { inputTokens: { kind: 'fixed', tokens: 9 }, outputTokens: { kind: 'fixed', tokens: 9 } } as const
+  expect(await payloadMap('e', { kind: 'generated', seed: 1, prompts: lengths })).toBeUndefined()
+  await expect(payloadMap('e', { kind: 'generated', seed: 1, prompts: { ...lengths, ...from } })).rejects.toMatchObject({
+    message: expect.stringContaining(Object.values(from)[0]!),
+    hint: expect.stringContaining('loadFrom: port-forward'),
   })
 })

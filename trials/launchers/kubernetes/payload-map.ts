@@ -21,9 +21,18 @@ export interface PayloadMap {
   body(owner: Owner): Json
 }
 
-/** @throws LaunchError for files that cannot be read or are too large together */
-export async function payloadMap(experimentId: string, payload: FilePayload): Promise<PayloadMap> {
+/**
+ * @returns undefined for a payload without files
+ * @throws LaunchError for files that cannot be read or are too large together, and for what prompts are made from, which is larger as a rule
+ */
+export async function payloadMap(experimentId: string, payload: PayloadSource): Promise<PayloadMap | undefined> {
   const hint = 'or say kubernetes: {loadFrom: port-forward}, which sends them from here'
+  if (payload.kind === 'generated') {
+    const { file, tokenizer } = payload.prompts ?? {}
+    const read = file ?? tokenizer
+    if (read === undefined) return undefined
+    throw new LaunchError(`a load generator in the cluster does not get ${read}, which prompts are made from`, `leave it out, ${hint}`)
+  }
   let files: { key: string; bytes: Buffer }[]
   try {
     files = await filesOf(payload)

@@ -12,7 +12,10 @@ export const isLanguageServer = (name: string): name is LanguageServer => (langu
 /** 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for anything else. */
 export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
-type Flags = readonly (readonly [string, string])[]
+/** Without a value: a switch. */
+type Flags = readonly (readonly [name: string, value?: string])[]
+/** As it stands on a command line. */
+export const flagText = ([name, value]: Flags[number]): string => (value === undefined ? `--${name}` : `--${name}=${value}`)
 type Setting = number | string | boolean
 /** What a server reads in a file alone: names and values, or groups of them. */
 type Options = Readonly<Record<string, Setting | Readonly<Record<string, Setting>>>>
@@ -58,6 +61,10 @@ export const longestSequence = (knobs: Knobs): number | undefined => knobs.numbe
 /** What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence, GPUs, types. */
 function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
   const cache = knobs.value('kvCacheDtype')
+  const stages = knobs.number('pipelineParallelSize', 'ppSize')
+  const copies = knobs.number('dataParallelSize', 'dpSize')
+  // What is left of the GPUs for one copy of a stage.
+  const split = Math.max(1, Math.floor(gpus / ((stages ?? 1) * (copies ?? 1))))
   return {
     sequences: knobs.number('maxNumSeqs', 'maxRunningRequests', 'batchSize', 'maxBatchSize'),
     tokens: knobs.number('maxNumBatchedTokens', 'chunkedPrefillSize', 'maxBatchPrefillTokens', 'maxNumTokens'),
@@ -70,10 +77,18 @@ function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
         'kvCacheFreeGpuMemoryFraction',
       ) ?? share,
     length: longestSequence(knobs) ?? length,
-    gpus: knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (gpus > 1 ? gpus : undefined),
+    gpus: knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (split > 1 ? split : undefined),
+    stages,
+    copies,
     dtype: dtypeOf(knobs.value('dtype', 'precision')),
     cache: cache === undefined || cache === 'auto' ? undefined : String(cache),
   }
+}
+
+/** Whether something was switched on or off; undefined where it was not tuned. */
+function switched(knobs: Knobs, name: string): boolean | undefined {
+  const value = knobs.value(name)
+  return value === undefined ? undefined : !['off', 'false', '0'].includes(String(value))
 }
 
 /** Of what the server makes of 16-bit weights as it loads, or is told that they are. */
@@ -103,6 +118,9 @@ const cacheWord = <T extends string | undefined>(words: Readonly<Record<string, 
 const given = (flags: readonly (readonly [string, number | string | undefined])[]): Flags =>
   flags.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
 
+/** A switch of argparse's BooleanOptionalAction. */
+const onOff = (name: string, on: boolean | undefined): Flags => (on === undefined ? [] : [[on ? name : `no-${name}`]])
+
 export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>> = {
   vllm: {
     // Its command line is the one that was modelled.
@@ -115,18 +133,24 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
       `--served-model-name=${model}`,
     ],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
-      return given([
-        ['max-num-seqs', sequences],
-        ['max-num-batched-tokens', tokens],
-        ['gpu-memory-utilization', memory],
-        ['max-model-len', length],
-        ['tensor-parallel-size', gpus],
-        ['quantization', kernelsOf(knobs, held)],
-        ['dtype', dtype],
-        ['kv-cache-dtype', cache],
-        ...(told(draftFlags.vllm, draftsOf(knobs)) ?? []),
-      ])
+      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(knobs, held)
+      return [
+        ...given([
+          ['max-num-seqs', sequences],
+          ['max-num-batched-tokens', tokens],
+          ['gpu-memory-utilization', memory],
+          ['max-model-len', length],
+          ['tensor-parallel-size', gpus],
+          ['pipeline-parallel-size', stages],
+          ['data-parallel-size', copies],
+          ['quantization', kernelsOf(knobs, held)],
+          ['dtype', dtype],
+          ['kv-cache-dtype', cache],
+          ...(told(draftFlags.vllm, draftsOf(knobs)) ?? []),
+        ]),
+        ...onOff('enable-prefix-caching', switched(knobs, 'enablePrefixCaching')),
+        ...onOff('enable-chunked-prefill', switched(knobs, 'enableChunkedPrefill')),
+      ]
     },
     drafts: draftFlags.vllm,
   },
@@ -136,18 +160,23 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
     command: (weights) => ['python3', '-m', 'sglang.launch_server', `--model-path=${weights}`],
     serves: ({ host = '0.0.0.0', port, model }) => [`--host=${host}`, `--port=${port}`, `--served-model-name=${model}`, '--enable-metrics'],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
-      return given([
-        ['max-running-requests', sequences],
-        ['chunked-prefill-size', tokens],
-        ['mem-fraction-static', memory],
-        ['context-length', length],
-        ['tp-size', gpus],
-        ['quantization', kernelsOf(knobs, held)],
-        ['dtype', dtype],
-        ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3' }, cache)],
-        ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
-      ])
+      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(knobs, held)
+      return [
+        ...given([
+          ['max-running-requests', sequences],
+          ['chunked-prefill-size', switched(knobs, 'enableChunkedPrefill') === false ? -1 : tokens],
+          ['mem-fraction-static', memory],
+          ['context-length', length],
+          ['tp-size', gpus],
+          ['pp-size', stages],
+          ['dp-size', copies],
+          ['quantization', kernelsOf(knobs, held)],
+          ['dtype', dtype],
+          ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3' }, cache)],
+          ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
+        ]),
+        ...(switched(knobs, 'enablePrefixCaching') === false ? ([['disable-radix-cache']] as const) : []),
+      ]
     },
     drafts: draftFlags.sglang,
   },
@@ -181,13 +210,14 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
     serves: ({ host = '0.0.0.0', port }) => [`--host=${host}`, `--port=${port}`],
     // Weights are quantised before: their files say how.
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, stages } = tuned(knobs, held)
       return given([
         ['max_batch_size', sequences],
         ['max_num_tokens', tokens],
         ['kv_cache_free_gpu_memory_fraction', memory],
         ['max_seq_len', length],
         ['tp_size', gpus],
+        ['pp_size', stages],
       ])
     },
     file: {
@@ -195,15 +225,17 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
       flag: 'extra_llm_api_options',
       options: (knobs, held) => {
         const { memory, dtype, cache } = tuned(knobs, held)
+        const reuse = switched(knobs, 'enablePrefixCaching')
         return {
           // Without it a prompt of more tokens than a step has is refused.
-          enable_chunked_prefill: true,
+          enable_chunked_prefill: switched(knobs, 'enableChunkedPrefill') ?? true,
           // Without it nothing is counted for Prometheus.
           return_perf_metrics: true,
           ...(dtype !== undefined && { dtype }),
-          ...(cache !== undefined && {
+          ...((cache !== undefined || reuse !== undefined) && {
             kv_cache_config: {
-              dtype: cacheWord({ fp8_e4m3: 'fp8' }, cache),
+              ...(cache !== undefined && { dtype: cacheWord({ fp8_e4m3: 'fp8' }, cache) }),
+              ...(reuse !== undefined && { enable_block_reuse: reuse }),
               // In some versions a group of the file takes the place of all that flags say of it.
               ...(memory !== undefined && { free_gpu_memory_fraction: memory }),
             },
@@ -226,7 +258,7 @@ export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus,
   const { flags, file } = languagePrograms[server]
   const place = file === undefined ? [] : [[file.flag, `${folder}/${file.name}`] as const]
   return {
-    args: [...flags(knobs, held), ...place].map(([name, value]) => `--${name}=${value}`),
+    args: [...flags(knobs, held), ...place].map(flagText),
     files: file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
   }
 }

@@ -158,6 +158,43 @@ describe('servers of language models get what was tuned in words of their own', 
   ])('%s: a cache in %s is %s there', (kind, kvCacheDtype, word) =>
     expect(filledOf(kind, { kvCacheDtype }).argv).toContain(`--kv-cache-dtype=${word}`),
   )
+  const parallel = { gpus: 8, pipelineParallelSize: 2, dataParallelSize: 2 }
+  test.each<[LanguageServer, string]>([
+    ['vllm', '--tensor-parallel-size=2 --pipeline-parallel-size=2 --data-parallel-size=2'],
+    ['sglang', '--tp-size=2 --pp-size=2 --dp-size=2'],
+  ])('%s: the GPUs of a replica are split over stages and copies', (kind, flags) =>
+    expect(filledOf(kind, parallel).argv.join(' ')).toContain(flags),
+  )
+  test.each<[LanguageServer, Configuration, readonly string[]]>([
+    ['vllm', { enablePrefixCaching: 'off' }, ['--no-enable-prefix-caching']],
+    ['vllm', { enablePrefixCaching: 'on', enableChunkedPrefill: 'off' }, ['--enable-prefix-caching', '--no-enable-chunked-prefill']],
+    ['sglang', { enablePrefixCaching: 'off' }, ['--disable-radix-cache']],
+    ['sglang', { enablePrefixCaching: 'on' }, []],
+    ['sglang', { maxNumBatchedTokens: 2048, enableChunkedPrefill: 'off' }, ['--chunked-prefill-size=-1']],
+    ['tensorrt-llm', { gpus: 4, pipelineParallelSize: 2 }, ['--tp_size=2', '--pp_size=2', '--extra_llm_api_options=/runs/1/trtllm.yaml']],
+  ])('%s: %j is %j', (kind, configuration, flags) => {
+    const { argv } = filledOf(kind, configuration)
+    const before = argv.findLastIndex((word) => /^--(served-model-name|enable-metrics|port)/.test(word))
+    expect(argv.slice(before + 1)).toEqual(flags)
+  })
+  test('TensorRT-LLM: caching of prefixes and prompts in pieces stand in its file', () => {
+    const { files } = filledOf('tensorrt-llm', { enablePrefixCaching: 'off', enableChunkedPrefill: 'off' })
+    expect(parse(files[0]!.contents)).toMatchObject({ enable_chunked_prefill: false, kv_cache_config: { enable_block_reuse: false } })
+  })
+  test('a variable that none of them reads is refused, one in capitals is meant', () => {
+    const start = (kind: LanguageServer) =>
+      template(kind, { command: serverCommand(kind, 'org/half'), server: { kind, modelPath: 'org/half' } })
+    expect(templateProblems(start('vllm'), [env('blockSize'), env('VLLM_ATTENTION_BACKEND'), env('pipelineParallelSize')])).toEqual([
+      expect.stringMatching(/^parameter blockSize: vllm reads no variable BLOCK_SIZE; category: args/),
+    ])
+    expect(templateProblems(start('tgi'), [server('enablePrefixCaching')])).toEqual([expect.stringContaining('enablePrefixCaching')])
+    const args = [{ name: 'blockSize', category: 'args' as const }]
+    const filled = (kind: LanguageServer) => fillCommand(start(kind), args, { blockSize: 32 }, values).argv
+    expect([filled('vllm'), filled('tensorrt-llm')].map((argv) => argv.find((word) => /block.size/.test(word)))).toEqual([
+      '--block-size=32',
+      '--block_size=32',
+    ])
+  })
   test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
     expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual(['kvCacheDtype', 'maxSeqLen'])
   })

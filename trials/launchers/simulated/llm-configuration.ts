@@ -68,6 +68,7 @@ export function modelledLlm(
     maxModelLength: Number(all.maxModelLen),
     memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
+    prefixCaching: oneOf(['on', 'off'], 'enablePrefixCaching', all.enablePrefixCaching!) === 'on',
     speculation: speculationOf(drafting, architecture, ownArchitectures),
   }
   const server = llmServer(architecture, serving)
@@ -75,6 +76,14 @@ export function modelledLlm(
   if (pools === undefined) return server
   const decoder = llmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
   return { ...server, pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer) }
+}
+
+/** Why a server refuses requests that are longer than its longest sequence; undefined where it takes all. */
+export function refusal(requests: readonly LlmRequest[], { maxModelLength }: ModelledLlm): string | undefined {
+  const long = requests.map(({ promptTokens, outputTokens }) => promptTokens + outputTokens).filter((tokens) => tokens > maxModelLength)
+  if (long.length === 0) return undefined
+  const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
+  return `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ${longest} tokens`
 }
 
 function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {

@@ -13,7 +13,7 @@ import { resourcesOf, servingParametersOf } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type LlmModelOptions, type LlmRequest, modelledLlm, refusal } from './llm-configuration.ts'
 import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {
@@ -21,6 +21,8 @@ interface LlmEstimatorOptions extends LlmModelOptions {
   readonly slo: Slo
   /** Asked for once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
+  /** Whether they are sent as they are where they are longer than the server takes; else they are cut. */
+  readonly asDrawn?: boolean
 }
 
 /** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. Prompts that wait for company: TGI's. */
@@ -35,7 +37,14 @@ type Read =
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
   const known = new Map<string, Read>()
-  let load: LlmLoad | undefined
+  let asked: readonly LlmRequest[] | undefined
+  const requests = () => (asked ??= options.requests())
+  const loads = new Map<boolean, LlmLoad>()
+  const loadOf = ({ prefixCaching }: ModelledLlm): LlmLoad => {
+    const load = loads.get(prefixCaching) ?? llmLoad(requests(), prefixCaching)
+    loads.set(prefixCaching, load)
+    return load
+  }
   const read = (configuration: Configuration): Read => {
     const key = configurationKey(configuration)
     let found = known.get(key)
@@ -48,8 +57,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelled = (configuration: Configuration): Read => {
     try {
       const server = modelledLlm(architecture, configuration, options)
-      load ??= llmLoad(options.requests())
-      return { server, capacityAt: llmCapacities({ server, load }, slo) }
+      const refused = options.asDrawn ? refusal(requests(), server) : undefined
+      if (refused !== undefined) return { reason: refused, certain: true }
+      return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
         return { reason: error.message.replace(' (emulated)', ''), certain: weightsExceed(architecture, configuration, options) }

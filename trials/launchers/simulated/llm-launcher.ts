@@ -6,7 +6,7 @@ import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type LlmModelOptions, modelledLlm, refusal } from './llm-configuration.ts'
 import { type ModelledLlm, transferText } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
@@ -21,7 +21,8 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
       const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, ownArchitectures, engine, acceptance, kvTransfer })
-      refuseTooLong(load.requests, modelled)
+      const refused = refusal(load.requests, modelled)
+      if (refused !== undefined) throw new InfeasibleError('crashed', refused)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
         target: { kind: 'virtual', server },
@@ -45,17 +46,6 @@ function serverOrInfeasible(architecture: Decoder, configuration: Configuration,
     if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)
     throw error
   }
-}
-
-/** A server refuses what is longer than its longest sequence. */
-function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: ModelledLlm): void {
-  const long = requests.filter(({ promptTokens, outputTokens }) => promptTokens + outputTokens > maxModelLength)
-  if (long.length > 0)
-    throw new InfeasibleError(
-      'crashed',
-      `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ` +
-        `${Math.max(...long.map(({ promptTokens, outputTokens }) => promptTokens + outputTokens))} tokens`,
-    )
 }
 
 /** GPUs of all its servers. */

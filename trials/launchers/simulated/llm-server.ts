@@ -141,7 +141,8 @@ export class SimulatedLlmServer implements VirtualServer {
       const refused = () => {
         if (closed && now < endMs) send(now + refusedMs)
       }
-      route({ ...request, prefix: this.#beginnings.prefixOf(request, listed), number, token, refused }, ms)
+      const prefix = server.prefixCaching ? this.#beginnings.prefixOf(request, listed) : []
+      route({ ...request, prefix, number, token, refused }, ms)
     }
     for (const ms of sentMs) send(ms)
 

@@ -1,3 +1,4 @@
+import { wordsAndSigns } from '../../../profiler/protocols/tokenizer.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import type { OwnDevices } from '../../devices/own.ts'
@@ -43,6 +44,7 @@ export async function startLlmPredictor(settings: Settings, architecture: Decode
     maxModelLength: asked,
     memoryShare,
     queueLimit: settings.queueLimit,
+    prefixCaching: llm.prefixCaching,
     speculation,
   })
   const engine = new LlmEngine(limits, stepMs, frontMs)
@@ -79,7 +81,7 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
   ) {}
 
   read(text: string): readonly string[] {
-    return text.trim().split(/\s+/)
+    return wordsAndSigns(text)
   }
 
   add(words: readonly string[], { maxTokens, token }: Completion): (() => void) | undefined {

@@ -20,6 +20,8 @@ interface LlmServing extends Omit<LlmDevice, 'architecture'> {
   /** Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the share of the GPU that is held). */
   readonly memoryShare: number
   readonly queueLimit: number
+  /** Beginnings that were seen are not computed again (enable-prefix-caching). */
+  readonly prefixCaching: boolean
   /** Drafts; absent: none. */
   readonly speculation?: Speculation
 }
@@ -33,6 +35,7 @@ export const llmDefaults = {
   precision: 'fp16',
   quantization: 'none',
   kvCacheDtype: 'auto',
+  enablePrefixCaching: 'on',
   speculativeTokens: 0,
   speculativeMethod: defaultMethod,
   engine: 'vllm',
@@ -48,6 +51,7 @@ export interface LlmServer {
   readonly stepMs: (work: StepWork) => number
   /** Of each request on the host before the scheduler sees it, ms. */
   readonly frontMs: number
+  readonly prefixCaching: boolean
 }
 
 /**
@@ -55,7 +59,7 @@ export interface LlmServer {
  * @throws DeviceModelError for what the GPU does not have
  */
 export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer {
-  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, speculation, ...rest } = serving
+  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, prefixCaching, speculation, ...rest } = serving
   const device: LlmDevice = { architecture, ...rest }
   const profile = engineProfiles[engine]
   const maxModelLength = Math.min(serving.maxModelLength, architecture.maxSequenceLength)
@@ -64,7 +68,7 @@ export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer
   const ownMs = profiledStepTimes(device, profile)
   const draftMs = speculation?.draft && draftTimes(device, speculation.draft, speculation.tokens, profile)
   const stepMs = draftMs === undefined ? ownMs : (work: StepWork) => ownMs(work) + draftMs(work)
-  return { engine, device, limits, maxModelLength, memoryMiB, stepMs, frontMs: profile.hostMs.front }
+  return { engine, device, limits, maxModelLength, memoryMiB, stepMs, frontMs: profile.hostMs.front, prefixCaching }
 }
 
 /** How drafts are made, as it is told. */

@@ -9,6 +9,7 @@ import {
   protocolNames,
 } from '../../../profiler/index.ts'
 import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
+import { isConversations } from '../../../profiler/protocols/conversations.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
 import type { TlsOptions } from '../../../profiler/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
@@ -151,13 +152,14 @@ function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'r
 }
 
 /** Lengths of prompts and answers; the usual ones where one of the two is not said. */
-function readPrompts({ inputTokens, outputTokens, payload }: ProfileFlags): PromptSpec | undefined {
+function readPrompts({ inputTokens, outputTokens, payload, protocol = 'openai' }: ProfileFlags): PromptSpec | undefined {
   const prompts = promptsOf({
     ...(inputTokens !== undefined && { inputTokens: parseLengths(inputTokens) }),
     ...(outputTokens !== undefined && { outputTokens: parseLengths(outputTokens) }),
   })
-  if (prompts !== undefined && payload !== undefined) throw new Error('lengths of prompts beside a file of them: keep one of the two')
-  return prompts
+  if (payload === undefined) return prompts
+  if (prompts !== undefined) throw new Error('lengths of prompts beside a file of them: keep one of the two')
+  return protocol === 'openai' && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
 }
 
 function readPayload(
@@ -169,7 +171,7 @@ function readPayload(
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (payload === undefined) return { kind: 'generated', ...(prompts && { prompts }), ...common }
+  if (payload === undefined || prompts !== undefined) return { kind: 'generated', ...(prompts && { prompts }), ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)

@@ -31,7 +31,7 @@ export function registerProfile(program: Command): void {
     .option('--connections <n>', 'most connections of the open loads (default: 512)')
     .option(
       '--payload <path>',
-      'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: made from what the server says of the model)',
+      'request bodies: JSON Lines, .txt (one text a line), a folder of pictures or conversations (ShareGPT) (default: made from what the server says of the model)',
     )
     .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
     .option('--input-tokens <length>', 'openai: of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)')

@@ -203,7 +203,7 @@ export const experimentFlags: readonly Flag[] = [
     group: load,
     path: ['load', 'payload'],
     parts: (text) => ({ file: text }),
-    what: 'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: generated for the model)',
+    what: 'request bodies: JSON Lines, .txt (one text a line), a folder of pictures or conversations (ShareGPT) (default: generated for the model)',
   },
   {
     flags: '--body-file <file>',

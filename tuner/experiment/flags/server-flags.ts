@@ -162,6 +162,6 @@ export const serverFlags: readonly Flag[] = [
     flags: '--ready-timeout <duration>',
     group,
     path: ['predictor', 'readyTimeout'],
-    what: `how long it may take to be ready (default: ${defaults.readyTimeout})`,
+    what: `how long it may take to be ready (default: ${defaults.readyTimeout}, of servers of language models ${defaults.languageReadyTimeout})`,
   },
 ]

@@ -123,7 +123,7 @@ const promptClass = z.strictObject({
 const payloadKeys = z.strictObject({
   file: text('a path')
     .optional()
-    .describe('JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'),
+    .describe('JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or conversations (ShareGPT)'),
   count: count(1, 'how many different bodies')
     .optional()
     .describe('how many different bodies are made, default 64; of a file of texts as many as it takes'),

@@ -153,7 +153,7 @@ const predictorKeys = z.strictObject({
     .describe(
       `builtin: of a language model that is simulated or emulated with speculative decoding, probability that a draft token is accepted; an assumption, default ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
     ),
-  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
+  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s, of vllm, sglang, tgi and tensorrt-llm 15m'),
 })
 type PredictorEntry = z.output<typeof predictorKeys>
 export const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys], {

@@ -61,17 +61,18 @@ const promptKeys = [
   'tokenizer',
 ] as const
 
-/** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
+/** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys and of what is given beside them. */
 export function promptsOf(
   given: PromptEntries,
-  recorded?: PromptSpec['recorded'],
-  classes?: PromptSpec['classes'],
+  { recorded, classes, file }: Pick<PromptSpec, 'recorded' | 'classes' | 'file'> = {},
 ): PromptSpec | undefined {
-  if (recorded === undefined && classes === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
+  const none = recorded === undefined && classes === undefined && file === undefined
+  if (none && promptKeys.every((key) => given[key] === undefined)) return undefined
   const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, turns, conversations, ignoreEos, tokenizer } = given
   return {
     ...(recorded && { recorded }),
     ...(classes && { classes }),
+    ...(file !== undefined && { file }),
     inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
     outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
     sharedPrefixTokens,
@@ -95,7 +96,7 @@ export const promptEntries = (
     ? { lengths: lengthsPath }
     : classes
       ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each, slo)])) }
-      : lengthsEntry({ inputTokens, outputTokens })),
+      : prompts.file === undefined && lengthsEntry({ inputTokens, outputTokens })),
 })
 
 const lengthsEntry = ({ inputTokens, outputTokens }: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({

@@ -1,5 +1,4 @@
 /** What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws must be an error for users, that says where. */
-
 import type { EventEmitter } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +9,7 @@ import { Http1Answer } from '../../../profiler/generator/http1-answer.ts'
 import { TokenStream } from '../../../profiler/generator/token-stream.ts'
 import { metricNames, metricOfText, metricText, readingOf } from '../../../profiler/prometheus.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
+import { readConversations } from '../../../profiler/protocols/conversations.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
@@ -48,8 +48,7 @@ export interface Fuzzed {
   read(input: Buffer, file: string): unknown
 }
 
-const machine = { cpuCores: 2, gpus: [] }
-const around = { cwd: tmpdir(), machine }
+const around = { cwd: tmpdir(), machine: { cpuCores: 2, gpus: [] } }
 const text = (input: Buffer) => input.toString('utf8')
 
 const ofRepository = (path: string) => readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), 'utf8')
@@ -87,6 +86,7 @@ const signatures =
   '{"model_spec": {"name": "m"}, "metadata": {"signature_def": {"signature_def": {"serving_default": {"inputs": {"x": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "3"}]}}}, "outputs": {"y": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "2"}]}}}}}}}}'
 const stream =
   'data: {"model": "m", "choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
+const said = '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yes"}]}]'
 const http = (body: string) => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 const chunked = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nkeep-alive: timeout=5\r\n\r\n5;x=y\r\nhello\r\n0\r\nt: u\r\n\r\n`
 
@@ -101,7 +101,6 @@ const tokens = (input: Buffer) => {
   for (let at = 0; at < input.length; at += 97) read.push(input.subarray(at, at + 97), at)
   return [read.fault, read.text.length, read.times?.tokens]
 }
-
 const metricsPage =
   '# TYPE depth gauge\ndepth{m="a\\"b",n="x\\\\"} 3 1700000000000\n# TYPE w histogram\nw_bucket{le="+Inf"} 3\nw_sum 3\nw_count 3\nasked_total 3e3\nlimit +Inf\nnone NaN'
 
@@ -321,6 +320,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     read: (_, file) => recommended(file, { db: 'none' }, '--baseline'),
   },
   'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
+  conversations: { seeds: [said], names: /input/, read: (_, file) => [...readConversations(file)] },
   'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
   'tool-results': {
     seeds: [

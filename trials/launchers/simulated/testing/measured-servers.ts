@@ -72,6 +72,7 @@ function serverOf({ device, maxSequences, maxBatchedTokens, memoryShare, longest
     memoryMiB: 0,
     stepMs: profiledStepTimes(device, profile),
     frontMs: profile.hostMs.front,
+    prefixCaching: true,
   }
 }
 

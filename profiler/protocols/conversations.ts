@@ -1,0 +1,69 @@
+/**
+ * Recorded conversations, as ShareGPT's files have them: a JSON list, or JSON Lines, of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt",
+ * "value": "..."}, ...]}; `conversation`, `role` and `content` are the same in other words (LMSYS-Chat, WildChat).
+ */
+import { hintOf, readObjects } from '../bounded-reader.ts'
+import { isRecord } from '../plain-record.ts'
+import { PayloadError } from '../profiler-errors.ts'
+
+/** What a user asked and the model answered. */
+export interface Exchange {
+  readonly asked: string
+  readonly answered: string
+}
+
+const users = ['human', 'user']
+const models = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude']
+const hint = 'a list of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}, as ShareGPT has them'
+
+/** Whether a file begins with a conversation; false for one that cannot be read. */
+export function isConversations(path: string): boolean {
+  try {
+    const [first] = readObjects(path)
+    return first !== undefined && messagesOf(first) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/**
+ * The conversations of a file in their order, each as far as user and model took turns, the user first; those without an answer are left out.
+ * @throws PayloadError for a file that cannot be read, or that has none
+ */
+export function* readConversations(path: string): Generator<readonly Exchange[]> {
+  let found = 0
+  try {
+    for (const object of readObjects(path)) {
+      const exchanges = exchangesOf(messagesOf(object) ?? [])
+      if (exchanges.length === 0) continue
+      found++
+      yield exchanges
+    }
+  } catch (error) {
+    throw new PayloadError(`conversations of ${path} cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
+  }
+  if (found === 0) throw new PayloadError(`${path} has no conversation that a user begins and a model answers`, hint)
+}
+
+function messagesOf(object: unknown): readonly unknown[] | undefined {
+  if (!isRecord(object)) return undefined
+  const messages = object.conversations ?? object.conversation
+  return Array.isArray(messages) ? messages : undefined
+}
+
+function exchangesOf(messages: readonly unknown[]): Exchange[] {
+  const exchanges: Exchange[] = []
+  for (let i = 0; i + 1 < messages.length; i += 2) {
+    const [asked, answered] = [saidBy(users, messages[i]), saidBy(models, messages[i + 1])]
+    if (asked === undefined || answered === undefined) break
+    exchanges.push({ asked, answered })
+  }
+  return exchanges
+}
+
+/** What one of these said; undefined where it was another, or nothing. */
+function saidBy(speakers: readonly string[], message: unknown): string | undefined {
+  if (!isRecord(message)) return undefined
+  const [speaker, text] = [message.from ?? message.role, message.value ?? message.content]
+  return speakers.includes(String(speaker)) && typeof text === 'string' && text.trim() !== '' ? text : undefined
+}
