@@ -64,9 +64,13 @@ export const roomNote =
 export function placedNotes(serving: Serving, scaled: boolean): string[] {
   const { placed } = serving
   if (placed === undefined) return []
+  const together = placed.claim
+    ? [`it has its GPU together with others, by the claim ${placed.claim} of turns/: nothing holds it to its part of memory but its server`]
+    : []
   if (placed.onDemand)
     return [
       `others have its room when it is out of memory: ${placed.onDemand} brings it up when its requests come, and they are to be sent there`,
+      ...together,
     ]
   if (placed.inTurns)
     return [
@@ -76,6 +80,7 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
     ]
   return [
     roomNote,
+    ...together,
     ...(scaled ? [`needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`] : []),
   ]
 }

@@ -5,12 +5,12 @@ import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts
 import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
-import { swapProxyYaml } from '../../../reports/fleet/swap-proxy.ts'
+import { isStaying, turnsYaml } from '../../../reports/fleet/swap-proxy.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
-import { dnsLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
+import { dnsLabel, mostOfLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
@@ -88,9 +88,15 @@ export async function fleetFiles(
     const on = slot.slice === whole ? `a ${kind}` : `${slot.slice} of a ${kind}`
     await orLeftOut(`${swapped[i]!.map(({ model }) => model).join(', ')} in turns on ${on}`, async () => {
       mustSwap(slot, turning ?? [], target)
+      const { together, waiting } = slot
+      const placed = {
+        replicas: 1,
+        ...(!isStaying(together, waiting!) && { onDemand: name }),
+        ...(together && { claim: name }),
+        timezone,
+      }
       const written: { readonly placement: (typeof swapped)[number][number]; readonly made: Deployed }[] = []
-      for (const placement of swapped[i]!)
-        written.push({ placement, made: await deployed(placement, { replicas: 1, onDemand: name, timezone }) })
+      for (const placement of swapped[i]!) written.push({ placement, made: await deployed(placement, placed) })
       const members = written.map(({ placement: { model, longestS }, made: { serving } }) => ({
         name: serving.name,
         model,
@@ -103,9 +109,10 @@ export async function fleetFiles(
           Math.ceil(2 * plan.peaksRps[models.findIndex(({ entry }) => entry.name === model)]! * longestS),
         ),
       }))
+      const shared = together && { together, serving: written[0]!.made.serving }
       return [
         ...written.flatMap(({ made }) => made.files),
-        { path: join('turns', `${name}.yaml`), text: swapProxyYaml({ name, on, members }) },
+        { path: join('turns', `${name}.yaml`), text: turnsYaml({ name, on, members, shared }) },
       ]
     })
   }
@@ -117,18 +124,10 @@ export async function fleetFiles(
 const leastRequests = 10
 
 /** Throws SpecError for what pods that come and go cannot do. */
-function mustSwap(
-  { together = 1, waiting = [] }: PackedGpu['slots'][number],
-  turning: readonly FleetModel[],
-  target: SpecTargetName,
-): void {
+function mustSwap({ waiting = [], together }: PackedGpu['slots'][number], turning: readonly FleetModel[], target: SpecTargetName): void {
   if (target !== 'kubernetes')
     throw new SpecError(`a proxy brings them up and puts them away, which ${target} does by itself`, 'use --target kubernetes')
-  if (together > 1)
-    throw new SpecError(
-      `${together} of them are in memory together, and a pod is given a GPU or a slice for itself alone`,
-      'start their servers in one pod behind a proxy that keeps so many and puts away whoever was asked for longest ago, or all of them where all fit; or have them in memory one at a time: leave memoryMiB out of their tables',
-    )
+  if (isStaying(together, waiting)) return
   const woken = waiting.flatMap(({ model }) =>
     turning.find(({ name }) => name === model)?.turning?.onDemand?.wakeS === undefined ? [] : [model],
   )
@@ -182,7 +181,7 @@ function servingOf(
     image,
     modelUri,
     // As its node is cut, whichever way the trials asked.
-    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: placed.claim ? 'dra' : segment.slice === whole ? undefined : 'mig-mixed',
   })
   return withOwnPod(experiment, made)
 }
@@ -215,7 +214,7 @@ function deploymentNames(placements: readonly Placement[]): string[] {
     const name = dnsLabel([model, ...(gpus > 1 ? [`${gpus}x`] : []), gpu, ...(slice === whole ? [] : [slice])].join('-'))
     let own = name
     // A label has an end: of a long name the number stays.
-    for (let n = 2; taken.has(own); n++) own = dnsLabel(`${name.slice(0, -1 - String(n).length)}-${n}`)
+    for (let n = 2; taken.has(own); n++) own = `${name.slice(0, mostOfLabel - 1 - String(n).length)}-${n}`
     taken.add(own)
     return own
   })
