@@ -59,7 +59,7 @@ const daySeconds = 86_400
 const [enoughRequests, fewestDays, mostDays, mostRequests] = [2000, 4, 60, 200_000]
 
 /** Who may be in memory with whom, as places in the set that is played. */
-export interface Keeping {
+interface Keeping {
   /** Models that fit together, none of these sets a part of another; each alone where what one of them holds is not known. */
   readonly sets: readonly (readonly number[])[]
   /** All of them, whoever is worth least in memory first. */

@@ -1,6 +1,7 @@
 /** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
+import type { Filled } from '../../../reports/fleet/low-priority.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
@@ -10,11 +11,13 @@ import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
+import { yamlOf } from '../../../reports/specs/manifest.ts'
+import { lowPriorityClass } from '../../../reports/specs/placed.ts'
 import { dnsLabel, mostOfLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import type { FleetFile, FleetModelEntry } from './fleet-file.ts'
+import type { BatchEntry, FleetFile, FleetModelEntry } from './fleet-file.ts'
 import type { ModelSource } from './model-source.ts'
 
 export interface FleetFiles {
@@ -27,7 +30,7 @@ const unpinned =
   'on which GPU each replica stands. spare: and apart: hold as the plan places them, and a cluster gives a pod any free slice of its kind: hold its places against the table of GPUs'
 
 interface Deployable {
-  readonly entry: FleetModelEntry
+  readonly entry: FleetModelEntry | BatchEntry
   readonly source: ModelSource
 }
 
@@ -42,6 +45,7 @@ export async function fleetFiles(
   { headroom, perNode, timezone }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
+  batch: { readonly jobs: readonly Deployable[]; readonly filled: readonly Filled[] } = { jobs: [], filled: [] },
 ): Promise<FleetFiles> {
   const { atPeaks, hoursRps, rules, turning } = plan
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
@@ -51,13 +55,16 @@ export async function fleetFiles(
   const swapped = sets.map(({ slot }) =>
     slot.waiting!.map(({ model, segment, waits }) => ({ model, segment, replicas: 1, share: 1, longestS: waits.longestS })),
   )
-  const all: readonly Placement[] = [...placements, ...swapped.flat()]
+  const filling = batch.filled.flatMap(({ name, places }) =>
+    places.map(({ segment, replicas }): Placement => ({ model: name, segment, replicas, share: 1 })),
+  )
+  const all: readonly Placement[] = [...placements, ...swapped.flat(), ...filling]
   const names = deploymentNames(all)
   const files: { path: string; text: string }[] = []
   const leftOut: string[] = []
   if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
   const deployed = async (placement: Placement, placed: Placed): Promise<Deployed> => {
-    const { entry, source } = models.find((one) => one.entry.name === placement.model)!
+    const { entry, source } = [...models, ...batch.jobs].find((one) => one.entry.name === placement.model)!
     const overDay = turning?.find(({ name }) => name === placement.model)?.overDay
     const name = names[all.indexOf(placement)]!
     const serving = servingOf(entry, source, placement, name, headroom, placed, perNode(placement.segment.gpu))
@@ -116,6 +123,13 @@ export async function fleetFiles(
       ]
     })
   }
+  for (const placement of filling)
+    await orLeftOut(names[all.indexOf(placement)]!, async () => {
+      if (target !== 'kubernetes')
+        throw new SpecError(`it is put out for others by its pods' priority, and ${target} keeps its replicas`, 'use --target kubernetes')
+      return (await deployed(placement, { replicas: placement.replicas, lowPriority: true, timezone })).files
+    })
+  if (filling.length > 0 && target === 'kubernetes') files.push({ path: 'priority.yaml', text: yamlOf(lowPriorityClass) })
   const cuts = migLayoutsYaml(layouts, perNode)
   return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
 }
@@ -139,7 +153,7 @@ function mustSwap({ waiting = [], together }: PackedGpu['slots'][number], turnin
 }
 
 function servingOf(
-  entry: FleetModelEntry,
+  entry: FleetModelEntry | BatchEntry,
   source: ModelSource,
   { segment }: Placement,
   name: string,
@@ -147,7 +161,8 @@ function servingOf(
   placed: Placed,
   gpusOfNode: number,
 ): Serving {
-  const { image, port, health, modelUri, classes, llm } = entry
+  const { image, port, health, modelUri } = entry
+  const { classes, llm }: Pick<FleetModelEntry, 'classes' | 'llm'> = 'demand' in entry ? entry : {}
   if (segment.gpus > gpusOfNode)
     throw new SpecError(
       `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,
