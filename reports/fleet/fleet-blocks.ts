@@ -5,8 +5,9 @@ import { type Block, heading, list, paragraph, table } from '../report/document/
 import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
+import { type Filled, lowPriorityJson } from './low-priority.ts'
 import type { Migration } from './migration.ts'
-import type { OverDay } from './over-day.ts'
+import { hourSpans, type OverDay } from './over-day.ts'
 import { type FleetModel, type PackedGpu, type Packing, routedAt, type Segment, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
@@ -141,10 +142,16 @@ function carriedByHour(model: string, { gpus }: Packing, pool?: string): number[
   )
 }
 
-export const fleetJson = (all: FleetPlan, fleet: readonly FleetModel[], sensitivity: Sensitivity, migration?: Migration): string => {
+export const fleetJson = (
+  all: FleetPlan,
+  fleet: readonly FleetModel[],
+  sensitivity: Sensitivity,
+  migration?: Migration,
+  filled: readonly Filled[] = [],
+): string => {
   const { atPeaks, byHour, hoursRps: _, turning: __, atRises, rules, mixes, ...plan } = all
   const { spared, apart } = rules
-  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
+  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }), ...(filled.length > 0 && { lowPriority: lowPriorityJson(filled) }) }, null, 2)}\n`
 }
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
@@ -213,7 +220,7 @@ function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean)
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
-      spansOf(byHour, gpusOf).map(({ from, to, value }) => [`${from}-${to}`, gpusOf(value), money(value.pricePerHour)]),
+      hourSpans(byHour, gpusOf).map(({ from, to, value }) => [`${from}-${to}`, gpusOf(value), money(value.pricePerHour)]),
       [2],
     ),
   ]
@@ -231,21 +238,10 @@ function replicaBlocks(placements: readonly Placement[], spared: ReadonlySet<str
       placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
         model,
         segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
-        spansOf(byHour, String)
+        hourSpans(byHour, String)
           .map(({ from, to, value }) => `${from}-${to}: ${value}`)
           .join(', '),
       ]),
     ),
   ]
-}
-
-/** Hours one after the other that are alike, as one. */
-function spansOf<T>(byHour: readonly T[], keyOf: (one: T) => string): { readonly from: number; readonly to: number; readonly value: T }[] {
-  const spans: { from: number; to: number; value: T }[] = []
-  for (const [hour, value] of byHour.entries()) {
-    const last = spans.at(-1)
-    if (last !== undefined && keyOf(last.value) === keyOf(value)) last.to = hour + 1
-    else spans.push({ from: hour, to: hour + 1, value })
-  }
-  return spans
 }

@@ -108,3 +108,17 @@ export function clockAt(step: number): string {
 /** '6:45-20:00' @param to above the day's end where it is over midnight */
 export const spanOf = ({ from, to }: { readonly from: number; readonly to: number }): string =>
   to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
+
+/** Hours one after the other that are alike, as one. */
+export function hourSpans<T>(
+  byHour: readonly T[],
+  keyOf: (one: T) => string,
+): { readonly from: number; readonly to: number; readonly value: T }[] {
+  const spans: { from: number; to: number; value: T }[] = []
+  for (const [hour, value] of byHour.entries()) {
+    const last = spans.at(-1)
+    if (last !== undefined && keyOf(last.value) === keyOf(value)) last.to = hour + 1
+    else spans.push({ from: hour, to: hour + 1, value })
+  }
+  return spans
+}

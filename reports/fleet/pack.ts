@@ -172,7 +172,7 @@ function placedInTurns(
     const isFree = (slot: PackedGpu['slots'][number]) => slot.slice === slice && slot.model === undefined && slot.waiting === undefined
     const gpu = packed.find((one) => one.kind === kind.name && one.slots.some(isFree))
     if (gpu === undefined) return undefined
-    gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting, ...(together > 1 && { together }) }
+    gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting, ...(together && { together }) }
   }
   return withStays(packed, comings)
 }

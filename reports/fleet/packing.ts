@@ -144,6 +144,16 @@ export interface Waiting {
   readonly waits: Waits
 }
 
+/** Models that are loaded into a slice as their requests come, of which several are in memory at once. */
+export interface Together {
+  /** So many at the most; all of them: none ever leaves. */
+  readonly most: number
+  /** Who may be there with whom, none of these sets a part of another. */
+  readonly sets: readonly (readonly string[])[]
+  /** Who leaves first. */
+  readonly leaving: readonly string[]
+}
+
 /** What stands on a slice; a replica on several GPUs stands on each of them. Absent segment: nothing does, or some do in turns. */
 interface Slot {
   readonly slice: string
@@ -153,8 +163,8 @@ interface Slot {
   readonly stays?: readonly Stay[]
   /** As requests come. */
   readonly waiting?: readonly Waiting[]
-  /** Of these, how many are in memory at once; absent: one. */
-  readonly together?: number
+  /** Absent: one of these is in memory at a time. */
+  readonly together?: Together
 }
 
 export interface PackedGpu {

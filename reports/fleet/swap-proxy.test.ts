@@ -6,10 +6,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { checkManifests } from '../specs/validate.contract.ts'
-import { swapProxyYaml } from './swap-proxy.ts'
+import { turnsYaml } from './swap-proxy.ts'
 
 const member = (name: string, model: string, loadS: number) => ({ name, model, loadS, readyPath: '/ready', graceS: 30, mostRequests: 40 })
-const text = swapProxyYaml({ name: 'turns-1-l4', on: 'a L4', members: [member('a-l4', 'a', 20), member('b-l4', 'b-l4', 90)] })
+const text = turnsYaml({ name: 'turns-1-l4', on: 'a L4', members: [member('a-l4', 'a', 20), member('b-l4', 'b-l4', 90)] })
 const { objects, problems } = checkManifests(text)
 const of = (kind: string) => objects.find((object) => object.kind === kind) as Record<string, Record<string, unknown>>
 const { 'config.yaml': configuration, 'swap.sh': script } = of('ConfigMap').data as Record<string, string>
@@ -46,7 +46,7 @@ test('one of a group at a time, asked where its Service is, for longer than the 
         concurrencyLimit: 40,
       },
     },
-    groups: { 'turns-1-l4': { swap: true, members: ['a-l4', 'b-l4'] } },
+    routing: { router: { use: 'group', settings: { groups: { 'turns-1-l4': { swap: true, members: ['a-l4', 'b-l4'] } } } } },
   })
 })
 

@@ -1,9 +1,14 @@
 /**
  * Models that share a slice as their requests come, handed over: llama-swap (github.com/mostlygeek/llama-swap) before their Deployments. It holds requests, brings up the one
- * Deployment that they are for, and puts it away once another is asked for and all before are answered: a group with `swap: true`. Keys of its configuration are those of its
- * config-schema.json; its image has a shell and curl, by which a script scales Deployments through the cluster's API.
+ * Deployment that they are for, and puts away who has to leave for it once nobody asks for that: a group with `swap: true`, or where several are in memory together, its matrix of those
+ * that fit (docs/kb/guides/routing/groups-and-matrix.md). Keys of its configuration are those of its config-schema.json; its image has a shell and curl, by which a script scales Deployments
+ * through the cluster's API. Pods of models that are in memory together have one claim on their GPU, by dynamic resource allocation.
  */
+import { sharedClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { type Manifest, yamlOf } from '../specs/manifest.ts'
+import { specGpus } from '../specs/pod-gpus.ts'
+import type { Serving } from '../specs/serving.ts'
+import type { Together } from './packing.ts'
 import { handOverS } from './turning.ts'
 
 /** A model of the set. */
@@ -26,14 +31,34 @@ interface SwapSet {
   /** 'a T4' */
   readonly on: string
   readonly members: readonly Swapped[]
+  /** Absent: one of them is in memory at a time. */
+  readonly shared?: {
+    /** By the names of models. */
+    readonly together: Together
+    /** Any of them: they stand on the same GPU or slice. */
+    readonly serving: Serving
+  }
 }
+
+/** What brings them up and puts them away, unless all of them stay, and the claim on the GPU that several of them have together. */
+export function turnsYaml(set: SwapSet): string {
+  const parts = [
+    ...(isStaying(set.shared?.together, set.members) ? [] : [swapProxyYaml(set)]),
+    ...(set.shared ? [sharedClaimYaml(set)] : []),
+  ]
+  return parts.join('---\n')
+}
+
+/** Whether none of the models of a set ever leaves. */
+export const isStaying = (together: Together | undefined, members: readonly object[]): boolean => together?.most === members.length
 
 const image = 'ghcr.io/mostlygeek/llama-swap:cpu'
 const folder = '/etc/llama-swap'
 const port = 8080
 
 /** A proxy's objects as YAML, under a header that says how it is asked and what it rests on. */
-export function swapProxyYaml({ name, on, members }: SwapSet): string {
+function swapProxyYaml({ name, on, members, shared }: SwapSet): string {
+  const together = shared?.together
   const labels = { 'app.kubernetes.io/name': name }
   const account = { kind: 'ServiceAccount', name }
   const objects: Manifest[] = [
@@ -58,7 +83,7 @@ export function swapProxyYaml({ name, on, members }: SwapSet): string {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name },
-      data: { 'config.yaml': yamlOf(configurationOf(name, members)), 'swap.sh': script },
+      data: { 'config.yaml': yamlOf(configurationOf(name, members, together)), 'swap.sh': script },
     },
     {
       apiVersion: 'apps/v1',
@@ -96,7 +121,8 @@ export function swapProxyYaml({ name, on, members }: SwapSet): string {
     },
   ]
   const notes = [
-    `${members.map(({ model }) => model).join(', ')} in turns on ${on}: llama-swap holds their requests and has one of them in memory, in the order in which they come.`,
+    `${members.map(({ model }) => model).join(', ')} in turns on ${on}: llama-swap holds their requests and has ${together ? `${together.most} of them in memory at the most, those that fit` : 'one of them in memory'}, in the order in which they come.`,
+    ...(together ? [`Who leaves first: ${together.leaving.join(', ')}.`] : []),
     `Requests go to it, not to the Services of the models: http://${name}/upstream/MODEL/PATH, or OpenAI's paths with "model" in the body.`,
     ...members.map((of) => `  ${of.model} is ${of.name}: http://${name}/upstream/${of.name}/`),
     `The plan played a load of ${members.map(({ model, loadS }) => `${loadS} s (${model})`).join(', ')}. A pod that ends, the place of the next and its image come on top: where that is not in it, say the whole as load: in the fleet file and plan again.`,
@@ -106,7 +132,41 @@ export function swapProxyYaml({ name, on, members }: SwapSet): string {
   return `${notes.map((note) => `# ${note}\n`).join('')}${objects.map(yamlOf).join('---\n')}`
 }
 
-const configurationOf = (name: string, members: readonly Swapped[]): Manifest => ({
+/** The claim that pods of models which are in memory together name. */
+function sharedClaimYaml({ name, on, members, shared }: SwapSet): string {
+  const { together, serving } = shared!
+  const { claim, needs } = specGpus(serving.resources, 'dra', serving.dra)
+  const staying = isStaying(together, members) ? ', all in memory: each is asked at its own Service' : ''
+  const notes = [
+    `${members.map(({ model }) => model).join(', ')} on ${on}${staying}.`,
+    'Their pods have this one claim: the driver gives them the same GPU, which gives its time to all of them in slices. Nothing else may claim it.',
+    'Nothing holds a pod to its part of the memory but its server: each was planned with what its table or its trials tell.',
+    ...needs.map((need) => `needs: ${need}; its node gives GPUs by that alone`),
+    'Assumed, not measured: nobody has tried this with a GPU here.',
+  ]
+  return `${notes.map((note) => `# ${note}\n`).join('')}${yamlOf(sharedClaim(claim!, { name }))}`
+}
+
+/** Costs of leaving: so far apart that what llama-swap multiplies them by, the time that it saw a load take, changes no order. */
+const dearer = 1000
+
+const routerOf = (name: string, members: readonly Swapped[], together: Together | undefined): Manifest => {
+  if (together === undefined)
+    return { use: 'group', settings: { groups: { [name]: { swap: true, members: members.map((of) => of.name) } } } }
+  const variable = (model: string) => `m${members.findIndex((of) => of.model === model) + 1}`
+  return {
+    use: 'matrix',
+    settings: {
+      matrix: {
+        vars: Object.fromEntries(members.map((of) => [variable(of.model), of.name])),
+        evict_costs: Object.fromEntries(together.leaving.map((model, i) => [variable(model), dearer ** i])),
+        sets: Object.fromEntries(together.sets.map((set, i) => [`fit${i + 1}`, set.map(variable).join(' & ')])),
+      },
+    },
+  }
+}
+
+const configurationOf = (name: string, members: readonly Swapped[], together: Together | undefined): Manifest => ({
   healthCheckTimeout: Math.ceil(2 * Math.max(...members.map(({ loadS }) => loadS)) + handOverS),
   unloadTimeout: Math.max(...members.map(({ graceS }) => graceS)) + handOverS,
   models: Object.fromEntries(
@@ -122,7 +182,7 @@ const configurationOf = (name: string, members: readonly Swapped[]): Manifest =>
       },
     ]),
   ),
-  groups: { [name]: { swap: true, members: members.map((of) => of.name) } },
+  routing: { router: routerOf(name, members, together) },
 })
 
 /** `${PID}` of a model that is stopped is of its `start`. */

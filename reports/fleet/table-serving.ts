@@ -66,7 +66,7 @@ export function tableServing(
     configuration,
     resources,
     held,
-    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: placed.claim ? 'dra' : segment.slice === whole ? undefined : 'mig-mixed',
     replicas: placed.replicas,
     placed,
     sized: true,

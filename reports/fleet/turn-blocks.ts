@@ -13,9 +13,9 @@ export const takesTurnsIn = ({ gpus }: Packing): boolean =>
   gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
 
 /** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
-export function turnsOn({ stays, waiting, together = 1 }: PackedGpu['slots'][number]): string | undefined {
+export function turnsOn({ stays, waiting, together }: PackedGpu['slots'][number]): string | undefined {
   if (waiting)
-    return `${waiting.map(({ model }) => model).join(', ')} in turns, ${together === waiting.length ? 'all in memory' : `loaded as requests come${together > 1 ? `, ${together} in memory` : ''}`}`
+    return `${waiting.map(({ model }) => model).join(', ')} in turns, ${together?.most === waiting.length ? 'all in memory' : `loaded as requests come${together ? `, ${together.most} in memory` : ''}`}`
   return stays?.map((stay) => `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`).join(', ')
 }
 
@@ -111,7 +111,7 @@ function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] 
   const together = gpus.some(({ slots }) => slots.some((slot) => slot.together !== undefined))
   return [
     paragraph(
-      `Loaded as requests come, ${together ? 'as many models of a slice in memory as it says there, whoever was asked for longest ago leaves first' : 'one model of a slice in memory at a time'}, in the order of their requests: played in virtual time, Poisson at the rates of the demand.${together ? ' Of models that are in memory together it was kept free that each is as many times as slow as there are of them.' : ''} Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
+      `Loaded as requests come, ${together ? 'as many models of a slice in memory as it says there, whose SLO leaves most time to wait leaves first' : 'one model of a slice in memory at a time'}, in the order of their requests, once nobody asks for those that leave: played in virtual time as llama-swap does it, Poisson at the rates of the demand.${together ? ' Each of them is taken to be as many times as slow as there may be in memory.' : ''} Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
     ),
     ...table(
       ['model', 'on', 'loads in', 'which is', 'loads a day', 'requests that wait', 'at the longest', 'miss the SLO for it, at most', 'may'],
@@ -171,7 +171,11 @@ export const turnsJson = ({ stays, waiting, together }: PackedGpu['slots'][numbe
       ...{ from: clockAt(from), to: to % stepsOfDay === 0 ? '24:00' : clockAt(to) },
     })),
   }),
-  ...(waiting && { onDemand: waiting.map(waitingJson), inMemoryAtOnce: together ?? 1 }),
+  ...(waiting && {
+    onDemand: waiting.map(waitingJson),
+    inMemoryAtOnce: together?.most ?? 1,
+    ...(together && { together: together.sets, leaving: together.leaving }),
+  }),
 })
 
 const waitingJson = ({ model, segment, waits }: Waiting) => ({ model, configuration: segment.label, rateRps: segment.rateRps, waits })

@@ -48,16 +48,31 @@ describe('as requests come', () => {
       return { plan, slot: plan.atPeaks.gpus[0]!.slots[0]!, text: toText(fleetBlocks(plan, models(memoryMiB), 0)) }
     }
     const [one, two, three] = [await planned(9000), await planned(7000), await planned(5000)]
-    expect([one, two, three].map(({ slot }) => slot.together)).toEqual([undefined, 2, 3])
-    const waiting = [one, two, three].map(({ slot }) => slot.waiting![0]!.waits.waiting)
-    // Of three alike, two, then one, then none is another that is there.
-    for (const [i, part] of [2 / 3, 1 / 3, 0].entries()) expect(Math.abs(waiting[i]! - part)).toBeLessThan(0.08)
+    const pairs = [
+      ['a', 'b'],
+      ['a', 'c'],
+      ['b', 'c'],
+    ]
+    const leaving = ['c', 'b', 'a']
+    expect([one, two, three].map(({ slot }) => slot.together)).toEqual([
+      undefined,
+      { most: 2, sets: pairs, leaving },
+      { most: 3, sets: [['a', 'b', 'c']], leaving },
+    ])
+    const waiting = [one, two, three].map(({ slot }) => slot.waiting!.map(({ waits }) => waits.waiting))
+    // Of three alike two of three find another; then one stays, and half of the others' find the other; then all do.
+    for (const [i, parts] of [
+      [2 / 3, 2 / 3, 2 / 3],
+      [0, 1 / 2, 1 / 2],
+      [0, 0, 0],
+    ].entries())
+      for (const [k, part] of parts.entries()) expect(Math.abs(waiting[i]![k]! - part)).toBeLessThan(0.08)
     expect(one.text).toContain('one model of a slice in memory at a time')
     expect(two.text).toContain('whole: a, b, c in turns, loaded as requests come, 2 in memory')
-    expect(two.text).toContain('whoever was asked for longest ago leaves first')
+    expect(two.text).toContain('whose SLO leaves most time to wait leaves first')
     expect(three.text).toContain('whole: a, b, c in turns, all in memory')
     const { gpus } = JSON.parse(fleetJson(two.plan, models(7000), { changes: [], loosened: 0, untried: 0 }))
-    expect(gpus[0].slices[0].inMemoryAtOnce).toBe(2)
+    expect(gpus[0].slices[0]).toMatchObject({ inMemoryAtOnce: 2, together: pairs, leaving })
   })
 
   test('one that is loaded when its hours begin makes the first requests wait, where its percentile bears that', async () => {

@@ -1,15 +1,15 @@
 /** Which models may share one slice in turns as their requests come: sets of them that were played, and whose SLOs survived the loads. */
-import { type FleetModel, type GpuKind, type Segment, slackOf, type Waiting, type Wanted } from './packing.ts'
+import { type FleetModel, type GpuKind, type Segment, slackOf, type Together, type Waiting, type Wanted } from './packing.ts'
 import type { Rules } from './rules.ts'
-import { DrawnRequests, partForLoads, playTurns, type TakingTurns, togetherIn, type Waits } from './waits.ts'
+import { DrawnRequests, keepingOf, mostTogether, partForLoads, playTurns, type TakingTurns } from './waits.ts'
 
 /** On a slice of a kind; each of them is carried there with all its requests. */
 export interface TurnGroup {
   readonly kind: GpuKind
   readonly slice: string
   readonly waiting: readonly Waiting[]
-  /** So many of them are in memory at once. */
-  readonly together: number
+  /** Absent: one of them is in memory at a time. */
+  readonly together?: Together
 }
 
 /** Of a replica's rate, what a model in turns is planned for at the most: at its capacity the SLO has nothing left for loads. */
@@ -59,11 +59,14 @@ export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[
 function playedOn(kind: GpuKind, slice: string, set: readonly Turner[], came: DrawnRequests): TurnGroup | undefined {
   const turns = set.map((one) => one.turns)
   const roomMiB = kind.memoryMiB?.[slice]
-  const fit = togetherIn(turns, roomMiB)
-  const beside = fit > 1 ? playTurns(turns, came, roomMiB) : undefined
+  const { sets, leaving } = keepingOf(turns, roomMiB)
+  const most = mostTogether({ sets })
+  const beside = most > 1 ? playTurns(turns, came, roomMiB) : undefined
   const waits = beside ?? playTurns(turns, came)
-  const waiting = (all: readonly Waits[]) => set.map(({ model, segment }, i) => ({ model, segment, waits: all[i]! }))
-  return waits && { kind, slice, together: beside ? fit : 1, waiting: waiting(waits) }
+  if (waits === undefined) return undefined
+  const names = (of: readonly number[]) => of.map((i) => set[i]!.model)
+  const together = beside && { most, sets: sets.map(names), leaving: names(leaving) }
+  return { kind, slice, ...(together && { together }), waiting: set.map(({ model, segment }, i) => ({ model, segment, waits: waits[i]! })) }
 }
 
 /** Whether it may be put out of memory at all: where requests are routed by size, what the loss of a GPU or a group apart asks for is known of what stays. */

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { assign } from './assignment.ts'
 import { overDayOf } from './over-day.ts'
 import { type Counted, type Wanted, whole } from './packing.ts'
+import { noRules } from './rules.ts'
 import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
 const [fast, slow] = [50, 20].map((rateRps) => ({ gpu: 'T4', slice: whole, gpus: 1, rateRps, label: `${rateRps}` }))
@@ -99,4 +101,19 @@ test('replicas that a level does not need come with the next, and those that non
     const there = mixed.filter((one) => one.model === 'a' && one.from! <= from)
     expect(there.reduce((sum, { count, segment }) => sum + count * segment.rateRps, 0)).toBeGreaterThanOrEqual(asked)
   }
+})
+
+test('on single GPUs too: two models find no place on two GPUs that they would have to change with one another every morning', async () => {
+  const places = ['T4', 'L4'].map((name) => ({ kind: { name, pricePerHour: 1, partitions: [[whole]] }, partitions: [[whole]] }))
+  const best = [fast!, { ...slow!, gpu: 'L4' }]
+  const [day, night] = [
+    { ...wantedOf('a', between(32, 80, 50, 20)), best },
+    { ...wantedOf('b', between(32, 80, 20, 50)), best },
+  ]
+  expect(await assign(places, [day!, night!], noRules, 5)).toBe('infeasible')
+  const third = [...places, places[0]!]
+  expect((await assign(third, [day!, night!], noRules, 5)) as object).toMatchObject({
+    pricePerHour: 2,
+    gpus: [{ kind: 'T4' }, { kind: 'T4' }],
+  })
 })

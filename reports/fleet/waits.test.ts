@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DrawnRequests, playTurns, type TakingTurns, togetherIn, waitsAtRises } from './waits.ts'
+import { DrawnRequests, keepingOf, mostTogether, playTurns, type TakingTurns, waitsAtRises } from './waits.ts'
 
 const steady = (rps: number) => [{ rps, seconds: 86_400 }]
 const turner = (more: Partial<TakingTurns> & { readonly rps?: number }): TakingTurns => ({
@@ -98,61 +98,95 @@ describe('on demand', () => {
 })
 
 describe('several in memory at once', () => {
-  test('of Poisson arrivals one of three with room for two is loaded as often as King says of a cache with least recently used', () => {
-    const rates = [0.02, 0.05, 0.03]
-    const all = rates.map((rps) => turner({ rps, memoryMiB: 10 }))
-    const played = playTurns(all, new DrawnRequests(), 20)!
-    const shares = rates.map((rps) => rps / 0.1)
-    for (const [i, { loadsPerDay }] of played.entries()) {
-      // The two that were asked for last are there, each such pair as often as its one was asked for after the other.
-      const missed = shares.reduce(
-        (sum, last, j) =>
-          sum + shares.reduce((of, before, k) => of + (k === j || k === i ? 0 : (last * before) / (1 - last)), 0) * Number(j !== i),
-        0,
-      )
-      expect(Math.abs(loadsPerDay / (86_400 * rates[i]! * missed) - 1)).toBeLessThan(0.06)
-    }
-    expect(playTurns(all, new DrawnRequests(), 30)!.map(({ loadsPerDay }) => loadsPerDay * 4 <= 1)).toEqual([true, true, true])
+  const of = (memoryMiB: number | undefined, more: Parameters<typeof turner>[0] = {}) => turner({ memoryMiB, ...more })
+
+  test('of sets of models those that fit are kept whole; each is alone where what one of them holds is not known', () => {
+    expect(keepingOf([of(9), of(4), of(5)], 10).sets).toEqual([[0], [1, 2]])
+    expect(keepingOf([of(5), of(5), of(5)], 10).sets).toEqual([
+      [0, 1],
+      [0, 2],
+      [1, 2],
+    ])
+    for (const [all, roomMiB] of [
+      [[of(1), of(undefined)], 10],
+      [[of(1), of(1)], undefined],
+    ] as const)
+      expect(keepingOf(all, roomMiB).sets).toEqual([[0], [1]])
+    const sizes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 })
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 6, max: 16 }), (held, roomMiB) => {
+        const { sets } = keepingOf(
+          held.map((memoryMiB) => of(memoryMiB)),
+          roomMiB,
+        )
+        const sum = (set: readonly number[]) => set.reduce((all, i) => all + held[i]!, 0)
+        for (const set of sets) {
+          expect(sum(set)).toBeLessThanOrEqual(roomMiB)
+          for (const other of held.keys()) if (!set.includes(other)) expect(sum(set) + held[other]!).toBeGreaterThan(roomMiB)
+        }
+        for (const i of held.keys())
+          for (const j of held.keys())
+            expect(sets.some((set) => set.includes(i) && set.includes(j))).toBe(i === j || held[i]! + held[j]! <= roomMiB)
+      }),
+    )
   })
 
-  test('as many as fit stay, the one that was asked for longest ago leaves first: reckoned anew for each request by who came since', () => {
+  test('whose SLO leaves most time to wait leaves first, then who is asked for most rarely', () => {
+    const { leaving } = keepingOf(
+      [
+        of(5, { slackS: 40, loadS: 30 }),
+        of(5, { slackS: 15, loadS: 2 }),
+        of(5, { slackS: 12, loadS: 2, rps: 0.02 }),
+        of(5, { slackS: 10 + 1e-6 }),
+      ],
+      10,
+    )
+    expect(leaving).toEqual([1, 3, 0, 2])
+  })
+
+  test('who is worth most stays, and the two others put each other out', () => {
+    const all = [0.02, 0.05, 0.03].map((rps) => of(10, { rps }))
+    const [a, b, c] = playTurns(all, new DrawnRequests(), 20)!
+    expect(b!.loadsPerDay).toBeLessThan(1)
+    for (const [one, rps] of [
+      [a!, 0.02],
+      [c!, 0.03],
+    ] as const)
+      expect(Math.abs(one.loadsPerDay / ((86_400 * 0.02 * 0.03) / 0.05) - 1)).toBeLessThan(0.05 + rps)
+    for (const { loadsPerDay } of playTurns(all, new DrawnRequests(), 30)!) expect(loadsPerDay).toBe(0)
+  })
+
+  test('requests of a model that is in memory overtake those that wait for another', () => {
+    const burst = {
+      spans: [
+        { rps: 1, seconds: 600 },
+        { rps: 0, seconds: 3000 },
+      ],
+      beginsS: 0,
+      carriedRps: 1,
+    }
+    const [, other] = playTurns([turner({ asked: burst, rateRps: 5, answerS: 10 }), turner({ rps: 0.005, loadS: 1, answerS: 1 })])!
+    expect(other!.longestS).toBeGreaterThan(300)
+  })
+
+  test('as llama-swap does it, event by event: who is loaded how often, and how many wait', () => {
     const drawn = fc.record({
       rps: fc.constantFrom(0.01, 0.03),
       memoryMiB: fc.integer({ min: 1, max: 6 }),
       loadS: fc.integer({ min: 1, max: 40 }),
     })
     fc.assert(
-      fc.property(fc.array(drawn, { minLength: 2, maxLength: 4 }), fc.integer({ min: 6, max: 16 }), (of, roomMiB) => {
-        const all = of.map((one) => turner({ ...one, answerS: 2, slackS: 1e5, rateRps: 3 }))
-        fc.pre(togetherIn(all, roomMiB) > 1)
+      fc.property(fc.array(drawn, { minLength: 2, maxLength: 4 }), fc.integer({ min: 6, max: 16 }), (models, roomMiB) => {
+        const all = models.map((one) => turner({ ...one, answerS: 2, slackS: 1e5, rateRps: 3 }))
         const came = new DrawnRequests()
         const played = playTurns(all, came, roomMiB)!
-        const days = Math.ceil(2000 / (86_400 * Math.min(...of.map(({ rps }) => rps))))
-        const requests = Array.from({ length: Math.max(4, days) }, (_, day) =>
+        const days = Math.max(4, Math.ceil(2000 / (86_400 * Math.min(...models.map(({ rps }) => rps)))))
+        const requests = Array.from({ length: days }, (_, day) =>
           all.flatMap((one, model) => came.on(day, one).map((atS) => ({ atS, model }))),
-        )
-          .flat()
-          .sort((a, b) => a.atS - b.atS)
-        const last = all.map(() => -1)
-        const loads = all.map(() => 0)
-        let [answeredS, nextS] = [0, 0]
-        const waited = all.map(() => 0)
-        const aloneS = all.map(() => 0)
-        for (const [n, { atS, model }] of requests.entries()) {
-          const since = new Set(last[model]! < 0 ? all.keys() : requests.slice(last[model]! + 1, n).map((one) => one.model)).add(model)
-          const holds = [...since].reduce((sum, one) => sum + of[one]!.memoryMiB, 0)
-          const load = last[model]! < 0 || holds > roomMiB
-          if (load) loads[model]!++
-          if (requests[n - 1]?.model !== model) nextS = Math.max(atS, answeredS) + (load ? of[model]!.loadS : 0)
-          const beginS = Math.max(atS, nextS)
-          if (beginS - Math.max(atS, aloneS[model]!) > 1e-9) waited[model]!++
-          aloneS[model] = Math.max(atS, aloneS[model]!) + 1 / 3
-          nextS = beginS + 1 / 3
-          answeredS = Math.max(answeredS, beginS + 2)
-          last[model] = n
-        }
+        ).flat()
+        const { loads, waited } = byEvents(all, keepingOf(all, roomMiB), requests)
         for (const [i, { loadsPerDay, waiting, requests: count }] of played.entries()) {
-          expect(loadsPerDay * Math.max(4, days)).toBeCloseTo(loads[i]!, 6)
+          expect(loadsPerDay * days).toBeCloseTo(loads[i]!, 6)
           expect(waiting * count).toBeCloseTo(waited[i]!, 6)
         }
       }),
@@ -160,25 +194,86 @@ describe('several in memory at once', () => {
     )
   }, 60_000)
 
-  test('none is loaded again where all fit, but each must bear to be as many times as slow; who holds what nobody knows is alone', () => {
-    const pair = (more: Partial<TakingTurns>) => [0.01, 0.02].map((rps) => turner({ rps, loadS: 60, answerS: 4, memoryMiB: 5, ...more }))
-    const together = playTurns(pair({ slackS: 20 }), new DrawnRequests(), 10)!
-    for (const { loadsPerDay, waiting } of together) {
-      expect(loadsPerDay).toBeLessThan(1)
-      expect(waiting).toBeGreaterThan(0.02)
-      expect(waiting).toBeLessThan(0.15)
+  test('none is loaded where all fit, but each must bear to be as many times as slow; who holds what nobody knows is alone', () => {
+    const pair = (more: Partial<TakingTurns>) => [0.01, 0.02].map((rps) => of(5, { rps, rateRps: 1, loadS: 60, answerS: 4, ...more }))
+    for (const { loadsPerDay, waiting } of playTurns(pair({ slackS: 20 }), new DrawnRequests(), 10)!) {
+      expect(loadsPerDay).toBe(0)
+      // Those that come within two seconds of the one before them.
+      expect(waiting).toBeGreaterThan(0.01)
+      expect(waiting).toBeLessThan(0.06)
     }
     expect(playTurns(pair({ slackS: 3 }), new DrawnRequests(), 10)).toBeUndefined()
     const unknown = playTurns(pair({ slackS: 1e4, memoryMiB: undefined }), new DrawnRequests(), 10)!
     expect(unknown[0]!.loadsPerDay).toBeGreaterThan(100)
-    expect([
-      togetherIn(pair({}), 9.9),
-      togetherIn(pair({}), 10),
-      togetherIn(pair({ memoryMiB: undefined }), 100),
-      togetherIn(pair({})),
-    ]).toEqual([1, 2, 1, 1])
+    expect([mostTogether(keepingOf(pair({}), 9.9)), mostTogether(keepingOf(pair({}), 10))]).toEqual([1, 2])
   })
 })
+
+/** llama-swap's scheduler (internal/router/scheduler/fifo.go): OnRequest, OnSwapDone, OnServeDone and what is queued between them; a load at a time. */
+function byEvents(
+  all: readonly TakingTurns[],
+  { sets, leaving }: ReturnType<typeof keepingOf>,
+  requests: readonly { readonly atS: number; readonly model: number }[],
+) {
+  type Event = { readonly atS: number; readonly model: number; readonly kind: 'request' | 'ready' | 'answered' }
+  const together = Math.max(...sets.map((set) => set.length))
+  const came: Event[] = [...requests].sort((a, b) => a.atS - b.atS).map((request) => ({ ...request, kind: 'request' }))
+  const due: Event[] = []
+  const zeros = () => all.map(() => 0)
+  const [loads, waited, inFlight, nextS, aloneS] = [zeros(), zeros(), zeros(), zeros(), zeros()]
+  let there = sets.length === 1 ? [...sets[0]!] : []
+  let loading: { readonly model: number; readonly waiters: Event[] } | undefined
+  let queued: Event[] = []
+  const later = (event: Event) => {
+    due.splice(due.filter(({ atS }) => atS <= event.atS).length, 0, event)
+  }
+  const grant = ({ atS, model }: Event, nowS: number) => {
+    const beginS = Math.max(nowS, nextS[model]!)
+    nextS[model] = beginS + together / all[model]!.rateRps
+    inFlight[model]!++
+    later({ atS: beginS + together * all[model]!.answerS, model, kind: 'answered' })
+    const alone = Math.max(atS, aloneS[model]!)
+    aloneS[model] = alone + 1 / all[model]!.rateRps
+    if (beginS - alone > 1e-9) waited[model]!++
+  }
+  const costOf = (evict: readonly number[]) => evict.reduce((sum, one) => sum + 1000 ** leaving.indexOf(one), 0)
+  const ask = (request: Event, nowS: number): boolean => {
+    const { model } = request
+    if (loading?.model === model) loading.waiters.push(request)
+    else if (there.includes(model)) grant(request, nowS)
+    else {
+      const [evict] = sets
+        .filter((set) => set.includes(model))
+        .map((set) => there.filter((one) => !set.includes(one)))
+        .sort((a, b) => costOf(a) - costOf(b))
+      if (loading !== undefined || evict!.some((one) => inFlight[one]! > 0)) return false
+      there = [...there.filter((one) => !evict!.includes(one)), model]
+      loading = { model, waiters: [request] }
+      loads[model]!++
+      later({ atS: nowS + all[model]!.loadS, model, kind: 'ready' })
+    }
+    return true
+  }
+  const drain = (nowS: number) => {
+    queued = queued.filter((request) => !ask(request, nowS))
+  }
+  for (let i = 0; i < came.length || due.length > 0; ) {
+    const isDue = due.length > 0 && (i === came.length || due[0]!.atS <= came[i]!.atS)
+    const event = isDue ? due.shift()! : came[i++]!
+    if (event.kind === 'request') {
+      if (!ask(event, event.atS)) queued.push(event)
+      continue
+    }
+    if (event.kind === 'answered') inFlight[event.model]!--
+    else {
+      const { waiters } = loading!
+      loading = undefined
+      for (const request of waiters) grant(request, event.atS)
+    }
+    drain(event.atS)
+  }
+  return { loads, waited }
+}
 
 test('what comes while replicas load queues, and is served faster than more comes: as long as load / (1 - busy)', () => {
   const between = (value: number) => Array.from({ length: 96 }, (_, step) => (step >= 32 && step < 80 ? value : 0))

@@ -1,13 +1,13 @@
 /**
  * How long requests wait for models that take turns, in virtual time.
  *
- * On demand a slice has one model in memory. Requests are admitted in the order in which they come; one for another model waits until all before it are answered and until its model
- * is loaded, as a swapping proxy does it (llama-swap's groups). Of Poisson arrivals a request finds its model there with the probability that the one before it was for the same
- * (a cache of one item), but what follows a load waits too, and arrivals come in bursts, so that it is played.
+ * It is played as llama-swap's scheduler does it (internal/router/scheduler/fifo.go), which is what a fleet is handed over to: a request whose model is in memory begins at once; any other
+ * waits until nobody asks those who leave for it, and until its model is loaded, and what comes for that model meanwhile joins it. So requests of a model that is in memory overtake
+ * those that wait for another. Of Poisson arrivals far apart a request finds its model there with the probability that the one before it was for the same (a cache of one item).
  *
- * Where what models hold of the slice's memory is known, as many stay in it as fit, and whoever was asked for longest ago leaves first (a cache with least recently used; its misses
- * of Poisson arrivals are King's, 1971). Requests of different models are played one after the other also where both are in memory. A GPU that gives its time to both in slices
- * answers all of them no later than that, but one of them may take as many times as long as there are models: that much of the SLO is kept for it.
+ * Where what models hold of the slice's memory is known, those stay in it that fit, by llama-swap's matrix (internal/matrix): of all sets that fit and have the model that is asked for, the one
+ * for which the least worth leaves. Whose SLO leaves most time to wait is worth least. Each of them is taken to get its part of the GPU's time alone, as if all others were always busy:
+ * so much slower, and so much longer until the next may begin.
  */
 import { seeded } from '../../profiler/seeded-random.ts'
 import type { Demand } from '../plan/demand.ts'
@@ -58,12 +58,27 @@ const daySeconds = 86_400
 /** Requests of one model that tell enough, days that are played at the least and at most, and all requests that are played at most. */
 const [enoughRequests, fewestDays, mostDays, mostRequests] = [2000, 4, 60, 200_000]
 
-/** How many of them may be in memory together, the smallest first: 1 where what one of them holds is not known. */
-export function togetherIn(all: readonly TakingTurns[], roomMiB = 0): number {
-  const sizes = all.map(({ memoryMiB = Number.POSITIVE_INFINITY }) => memoryMiB).sort((a, b) => a - b)
-  if (sizes.at(-1) === Number.POSITIVE_INFINITY) return 1
-  return Math.max(1, sizes.filter((_, i) => sumOf(sizes.slice(0, i + 1)) <= roomMiB).length)
+/** Who may be in memory with whom, as places in the set that is played. */
+interface Keeping {
+  /** Models that fit together, none of these sets a part of another; each alone where what one of them holds is not known. */
+  readonly sets: readonly (readonly number[])[]
+  /** All of them, whoever is worth least in memory first. */
+  readonly leaving: readonly number[]
 }
+
+/** @param roomMiB memory of the slice, as much of it as models may hold together; absent: one of them is in memory at a time */
+export function keepingOf(all: readonly TakingTurns[], roomMiB?: number): Keeping {
+  const places = [...all.keys()]
+  const known = roomMiB !== undefined && all.every(({ memoryMiB }) => memoryMiB !== undefined)
+  const parts = Array.from({ length: 2 ** all.length }, (_, bits) => places.filter((i) => (bits >> i) % 2 === 1))
+  const fitting = parts.filter((set) => set.length === 1 || (known && sumOf(set.map((i) => all[i]!.memoryMiB!)) <= roomMiB))
+  const sets = fitting.filter((set) => !fitting.some((other) => other.length > set.length && set.every((i) => other.includes(i))))
+  const rps = all.map(({ factor, asked }) => (factor * requestsOf(asked)) / lengthOf(asked))
+  const spare = all.map(({ slackS, loadS }) => slackS - loadS)
+  return { sets, leaving: places.sort((a, b) => spare[b]! - spare[a]! || rps[a]! - rps[b]! || b - a) }
+}
+
+export const mostTogether = ({ sets }: Pick<Keeping, 'sets'>): number => Math.max(...sets.map((set) => set.length))
 
 /**
  * @param came whose requests were drawn already
@@ -71,7 +86,8 @@ export function togetherIn(all: readonly TakingTurns[], roomMiB = 0): number {
  * @returns undefined where one of them misses its SLO too often, or so many requests come that models are not put out of memory between them
  */
 export function playTurns(all: readonly TakingTurns[], came = new DrawnRequests(), roomMiB?: number): Waits[] | undefined {
-  const together = togetherIn(all, roomMiB)
+  const keeping = keepingOf(all, roomMiB)
+  const together = mostTogether(keeping)
   const slackS = all.map((one) => one.slackS - (together - 1) * one.answerS)
   if (together > 1 && slackS.some((left) => left < 0)) return undefined
   const period = Math.max(...all.map(({ asked }) => Math.ceil(lengthOf(asked) / daySeconds - 1e-9)))
@@ -79,16 +95,18 @@ export function playTurns(all: readonly TakingTurns[], came = new DrawnRequests(
   const wanted = Math.min(mostDays, Math.max(fewestDays, ...perDay.map((count) => Math.ceil(enoughRequests / count))))
   const days = period * Math.ceil(wanted / period)
   if (days * perDay.reduce((sum, count) => sum + count, 0) > mostRequests) return undefined
-  const slice = new Slice(all, together > 1 ? roomMiB : undefined)
+  const slice = new Slice(all, keeping)
   const seen = all.map(() => new Seen(days))
+  const see = ({ model, atS, waitS, forLoadsS, loaded }: Begun) => {
+    const late = forLoadsS > 1e-9 && waitS > slackS[model]! + 1e-9
+    seen[model]!.count(Math.floor(atS / daySeconds), forLoadsS, late, loaded)
+  }
   for (let day = 0; day < days; day++) {
-    for (const { atS, model } of inOrder(all.map((one) => came.on(day, one)))) {
-      const { waitS, forLoadsS, loaded } = slice.admit(model, atS)
-      seen[model]!.count(day, forLoadsS, forLoadsS > 1e-9 && waitS > slackS[model]! + 1e-9, loaded)
-    }
+    for (const request of inOrder(all.map((one) => came.on(day, one)))) slice.admit(request).forEach(see)
     // Where too many are late by far the rest is spared.
     if (day === period - 1 && all.some(({ mayBeLate }, i) => seen[i]!.late > 4 * mayBeLate)) return undefined
   }
+  slice.swapped(Number.POSITIVE_INFINITY).forEach(see)
   const waits = seen.map((one) => one.told())
   return waits.every(({ late, requests }, i) => requests > 0 && late <= all[i]!.mayBeLate) ? waits : undefined
 }
@@ -123,7 +141,7 @@ function arrivalsOn(day: number, asked: Asked, factor: number, draw: () => numbe
 }
 
 /** Those of all models, each with whose it is. */
-function* inOrder(times: readonly (readonly number[])[]): Generator<{ readonly atS: number; readonly model: number }> {
+function* inOrder(times: readonly (readonly number[])[]): Generator<Request> {
   const next = times.map(() => 0)
   for (;;) {
     let model = -1
@@ -137,48 +155,92 @@ function* inOrder(times: readonly (readonly number[])[]): Generator<{ readonly a
 const lengthOf = ({ spans }: Asked): number => spans.reduce((sum, { seconds }) => sum + seconds, 0)
 const requestsOf = ({ spans }: Asked): number => spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0)
 
-/** A slice, and who is in its memory. */
+interface Request {
+  readonly model: number
+  readonly atS: number
+}
+
+/** A request that found its model, or whose model was loaded for it. */
+interface Begun extends Request {
+  readonly waitS: number
+  /** Of that, what it would not wait if its model had a slice of its own. */
+  readonly forLoadsS: number
+  readonly loaded: boolean
+}
+
+/** A slice, who is in its memory, and whose requests wait for that. Models are loaded one after the other. */
 class Slice {
-  /** Those in memory, the one that was asked for last at the end. */
-  #there: readonly number[] = []
-  /** When all that was admitted is answered, and when the next may begin. */
-  #answeredS = 0
-  #nextS = 0
+  readonly #there: Set<number>
+  readonly #waiting = new Map<number, Request[]>()
+  /** Until the last load ends. */
+  #loadedS = 0
+  /** Of each model: since when it is there, when the next of its requests may begin, and when all that began are answered. */
+  readonly #readyS: number[]
+  readonly #nextS: number[]
+  readonly #answeredS: number[]
   /** When the next may begin of a model that never left. */
   readonly #aloneS: number[]
+  readonly #together: number
+  /** Binary, so that one is worth more than all who leave before it. */
+  readonly #worth: number[]
 
-  /** @param roomMiB absent: one of them is in memory at a time */
   constructor(
     readonly all: readonly TakingTurns[],
-    readonly roomMiB?: number,
+    readonly keeping: Keeping,
   ) {
-    this.#aloneS = all.map(() => 0)
+    const [none, only] = [() => all.map(() => 0), keeping.sets.length === 1 ? keeping.sets[0]! : []]
+    this.#there = new Set(only)
+    ;[this.#readyS, this.#nextS, this.#answeredS, this.#aloneS] = [none(), none(), none(), none()]
+    this.#together = mostTogether(keeping)
+    this.#worth = [...all.keys()].map((model) => 2 ** keeping.leaving.indexOf(model))
   }
 
-  /** What it waits until it is begun, and of that what it would not if its model had a slice of its own. Requests are begun no faster than a replica carries them. */
-  admit(model: number, atS: number): { readonly waitS: number; readonly forLoadsS: number; readonly loaded: boolean } {
-    const { rateRps, loadS, answerS } = this.all[model]!
-    const loaded = !this.#there.includes(model)
-    if (this.#there.at(-1) !== model) {
-      this.#nextS = Math.max(atS, this.#answeredS) + (loaded ? loadS : 0)
-      this.#there = [...this.#staying(model, loaded), model]
+  /** What begins by then: loads that nothing hinders any more, and the request itself where its model is there. */
+  admit(request: Request): Begun[] {
+    const begun = this.swapped(request.atS)
+    if (this.#there.has(request.model)) return [...begun, this.#begin(request)]
+    const before = this.#waiting.get(request.model)
+    if (before) before.push(request)
+    else this.#waiting.set(request.model, [request])
+    return [...begun, ...this.swapped(request.atS)]
+  }
+
+  /** Loads that begin by then, each with the requests that wait for it. */
+  swapped(untilS: number): Begun[] {
+    const begun: Begun[] = []
+    for (;;) {
+      const [next] = [...this.#waiting]
+        .map(([model, [first]]) => {
+          const leave = this.#leavingFor(model)
+          return { model, leave, fromS: Math.max(first!.atS, this.#loadedS, ...leave.map((one) => this.#answeredS[one]!)) }
+        })
+        .sort((a, b) => a.fromS - b.fromS)
+      if (next === undefined || next.fromS > untilS) return begun
+      for (const one of next.leave) this.#there.delete(one)
+      this.#there.add(next.model)
+      this.#loadedS = this.#readyS[next.model] = next.fromS + this.all[next.model]!.loadS
+      const joined = this.#waiting.get(next.model)!
+      this.#waiting.delete(next.model)
+      begun.push(...joined.map((request, i) => this.#begin(request, i === 0)))
     }
-    const beginS = Math.max(atS, this.#nextS)
-    this.#nextS = beginS + 1 / rateRps
-    this.#answeredS = Math.max(this.#answeredS, beginS + answerS)
+  }
+
+  #leavingFor(model: number): number[] {
+    const leave = this.keeping.sets.filter((set) => set.includes(model)).map((set) => [...this.#there].filter((one) => !set.includes(one)))
+    const worth = (of: readonly number[]) => sumOf(of.map((one) => this.#worth[one]!))
+    return leave.reduce((least, of) => (worth(of) < worth(least) ? of : least))
+  }
+
+  /** Requests are begun no faster than a replica carries them. */
+  #begin(request: Request, loaded = false): Begun {
+    const { model, atS } = request
+    const { rateRps, answerS } = this.all[model]!
+    const beginS = Math.max(atS, this.#readyS[model]!, this.#nextS[model]!)
+    this.#nextS[model] = beginS + this.#together / rateRps
+    this.#answeredS[model] = Math.max(this.#answeredS[model]!, beginS + this.#together * answerS)
     const alone = Math.max(atS, this.#aloneS[model]!)
     this.#aloneS[model] = alone + 1 / rateRps
-    return { waitS: beginS - atS, forLoadsS: beginS - alone, loaded }
-  }
-
-  /** Who stays in memory beside that one. */
-  #staying(model: number, loaded: boolean): readonly number[] {
-    const others = this.#there.filter((one) => one !== model)
-    if (!loaded) return others
-    if (this.roomMiB === undefined) return []
-    const holds = (models: readonly number[]) => sumOf(models.map((one) => this.all[one]!.memoryMiB!))
-    const first = others.findIndex((_, i) => holds([...others.slice(i), model]) <= this.roomMiB!)
-    return first < 0 ? [] : others.slice(first)
+    return { ...request, waitS: beginS - atS, forLoadsS: beginS - alone, loaded }
   }
 }
 

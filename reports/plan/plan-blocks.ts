@@ -134,7 +134,7 @@ function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, inp
     ),
     ...list([
       lossless
-        ? `written into a manifest by --spec FOLDER: at most ${lossless.settings.maxReplicas} replicas; saves ${money(staticPerMonth - lossless.perMonth)} per month against ${replicas} that never change`
+        ? `written into a manifest by --spec FOLDER, if what it deploys was measured: at most ${lossless.settings.maxReplicas} replicas; saves ${money(staticPerMonth - lossless.perMonth)} per month against ${replicas} that never change`
         : `no settings lose no minute and cost less than ${replicas} replicas that never change (${money(staticPerMonth)})`,
       ...(given.outcome.lostMinutes === countedBefore.outcome.lostMinutes
         ? []

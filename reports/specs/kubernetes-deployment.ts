@@ -4,7 +4,7 @@ import { chosenServers } from '../figures.ts'
 import { disruptionBudget, labelsOf, leastReplicas } from './available.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
-import { cronScaled, placedNotes, placedStrategy } from './placed.ts'
+import { cronScaled, placedNotes, placedStrategy, priorityOf } from './placed.ts'
 import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { type PodParts, podNotes, podTemplate, portsOf } from './pod-template.ts'
@@ -36,7 +36,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
-  const several = leastReplicas(serving, scaler !== 'none') > 1
+  const several = leastReplicas(serving, scaler !== 'none') > 1 && !serving.placed?.lowPriority
   const parts = { container, storage, files, scaled: scaler !== 'none', scheduled: scheduled.length > 0, several }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
@@ -75,16 +75,16 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
       ...(serving.placed ? { strategy: placedStrategy } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,
-      template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),
+      template: serving.pod ? ownTemplate(serving.pod, labels, priorityOf(serving)) : podTemplate(serving, parts, labels),
     },
   }
 }
 
 /** The user's pod, with the label that Service and Deployment know it by. */
-function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string, string>>): Manifest {
+function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string, string>>, more: Manifest): Manifest {
   // What names one pod has no place in a template.
   const { name: _, namespace: __, labels: own, ...rest } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
-  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
+  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec: { ...(spec as Manifest), ...more } }
 }
 
 function service(serving: Serving): Manifest {

@@ -60,13 +60,35 @@ export const placedStrategy: Manifest = { type: 'RollingUpdate', rollingUpdate: 
 export const roomNote =
   'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
 
+const lowPriority = 'tune-fleet-low'
+
+/** Below what a cluster autoscaler brings nodes for (its cutoff is -10), and it puts out nobody itself. */
+export const lowPriorityClass: Manifest = {
+  apiVersion: 'scheduling.k8s.io/v1',
+  kind: 'PriorityClass',
+  metadata: { name: lowPriority },
+  value: -100,
+  preemptionPolicy: 'Never',
+}
+
+/** A field of a pod's spec. */
+export const priorityOf = ({ placed }: Serving): Manifest => (placed?.lowPriority ? { priorityClassName: lowPriority } : {})
+
 /** What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by KEDA */
 export function placedNotes(serving: Serving, scaled: boolean): string[] {
   const { placed } = serving
   if (placed === undefined) return []
+  if (placed.lowPriority)
+    return [
+      `of low priority (${lowPriority} of priority.yaml): as many run as have a free slice, the others are pending; a model that wants its slice back puts one out within ${serving.held.graceSeconds} s, with what it has under way`,
+    ]
+  const together = placed.claim
+    ? [`it has its GPU together with others, by the claim ${placed.claim} of turns/: nothing holds it to its part of memory but its server`]
+    : []
   if (placed.onDemand)
     return [
       `others have its room when it is out of memory: ${placed.onDemand} brings it up when its requests come, and they are to be sent there`,
+      ...together,
     ]
   if (placed.inTurns)
     return [
@@ -76,6 +98,7 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
     ]
   return [
     roomNote,
+    ...together,
     ...(scaled ? [`needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`] : []),
   ]
 }

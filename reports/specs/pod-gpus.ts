@@ -35,15 +35,17 @@ export const nodesBought = ({ instanceType }: Pick<Serving, 'instanceType'>): Re
 export const instanceSelector = (serving: Pick<Serving, 'instanceType'>): Manifest =>
   serving.instanceType === undefined ? {} : { nodeSelector: nodesBought(serving) }
 
-/** With DRA: the template that each pod's claim is made from; nothing else. */
+/** With DRA: the template that each pod's claim is made from; nothing else, nor where a claim is shared. */
 export const claimTemplates = (serving: Serving, { claim }: GpuSelection): Manifest[] =>
-  claim === undefined ? [] : [claimTemplate(claim, { name: templateName(serving) })]
+  claim === undefined || serving.placed?.claim ? [] : [claimTemplate(claim, { name: templateName(serving) })]
 
 /** The pod's part of a claim, and the container's. */
 export const podClaims = (serving: Serving, { claim }: GpuSelection): Manifest =>
-  claim === undefined ? {} : { resourceClaims: [{ name: claimName, resourceClaimTemplateName: templateName(serving) }] }
+  claim === undefined ? {} : { resourceClaims: [{ name: claimName, ...claimedBy(serving) }] }
 export const containerClaims = ({ claim }: GpuSelection): Manifest => (claim === undefined ? {} : { claims: [{ name: claimName }] })
 
+const claimedBy = (serving: Serving) =>
+  serving.placed?.claim ? { resourceClaimName: serving.placed.claim } : { resourceClaimTemplateName: templateName(serving) }
 const templateName = (serving: Serving) => `${serving.name}-gpu`
 
 /** @param what 'Knative takes' @throws SpecError where a claim has no place */

@@ -103,6 +103,10 @@ export interface Placed {
   readonly inTurns?: readonly number[]
   /** None is up until this proxy, of that name, asks for it. */
   readonly onDemand?: string
+  /** It takes what the others leave, and is put out for them. */
+  readonly lowPriority?: true
+  /** The claim, by dynamic resource allocation, on the GPU that it has together with other models. */
+  readonly claim?: string
   /** Of the IANA database. */
   readonly timezone: string
 }
@@ -311,13 +315,16 @@ function sourcesOf(
 /** Of what nothing, or only a refuted figure, is known. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
 
+/** Characters of such a name. */
+export const mostOfLabel = 50
+
 /** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
 export function dnsLabel(text: string): string {
   const label = text
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^[^a-z]+/, '')
-    .slice(0, 50)
+    .slice(0, mostOfLabel)
     .replace(/-+$/, '')
   return label || 'model'
 }

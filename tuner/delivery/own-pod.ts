@@ -1,6 +1,6 @@
 /** The pod template of an experiment on a cluster, with the tuned values in its container and nothing else changed: what a spec deploys. */
 
-import { nodesBought } from '../../reports/specs/pod-gpus.ts'
+import { nodesBought, podClaims } from '../../reports/specs/pod-gpus.ts'
 import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
@@ -18,6 +18,7 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
   const { configuration, resources: asked } = serving
   const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
   const port = kubernetes?.port ?? serving.container.port
+  const gpu = gpuSelection(asked, scheme, serving.dra)
   const tuned = trialPod({
     name: serving.name,
     labels: {},
@@ -29,12 +30,12 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
     configuration,
     trialNumber: 0,
     asked,
-    gpu: gpuSelection(asked, scheme, serving.dra),
+    gpu,
     claimTemplateName: `${serving.name}-gpu`,
     deadlineS: 0,
   })
   const { annotations } = tuned.metadata as Json
-  const { schedulerName, affinity, tolerations, resourceClaims, containers } = tuned.spec as Json
+  const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
   // Of the trial's pod only what the configuration decides: its deadline and its distance from other trials belong to trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
@@ -47,7 +48,7 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
         ...nodeSelectorOf(serving, own),
         ...(nodeAffinity === undefined ? {} : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
-        ...(resourceClaims === undefined ? {} : { resourceClaims }),
+        ...podClaims(serving, gpu),
         containers,
       },
     },

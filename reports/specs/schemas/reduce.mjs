@@ -50,6 +50,8 @@ const roots = {
   ClusterRole: 'io.k8s.api.rbac.v1.ClusterRole',
   ClusterRoleBinding: 'io.k8s.api.rbac.v1.ClusterRoleBinding',
   ResourceClaimTemplate: ['v1', 'v1beta2', 'v1beta1'].map((version) => `io.k8s.api.resource.${version}.ResourceClaimTemplate`),
+  ResourceClaim: 'io.k8s.api.resource.v1.ResourceClaim',
+  PriorityClass: 'io.k8s.api.scheduling.v1.PriorityClass',
 }
 const volumeKinds = ['name', 'configMap', 'csi', 'emptyDir', 'hostPath', 'image', 'persistentVolumeClaim', 'secret']
 const definitions = {}

@@ -84,8 +84,24 @@ const gpuConfig = (sharing: 'mps' | 'time-slicing', share: number, memoryMiB: nu
       : { strategy: 'TimeSlicing', timeSlicingConfig: { interval: 'Short' } },
 })
 
-/** A template of claims; its owner, labels and namespace are the caller's. v1beta1 has no `exactly`. */
-export function claimTemplate(claim: DeviceClaim, metadata: Json, version: DraVersion = 'v1'): Json {
+/** A template of claims; its owner, labels and namespace are the caller's. */
+export const claimTemplate = (claim: DeviceClaim, metadata: Json, version: DraVersion = 'v1'): Json => ({
+  apiVersion: `resource.k8s.io/${version}`,
+  kind: 'ResourceClaimTemplate',
+  metadata,
+  spec: { spec: claimSpec(claim, version) },
+})
+
+/** One claim: all pods that name it have its device among them. */
+export const sharedClaim = (claim: DeviceClaim, metadata: Json): Json => ({
+  apiVersion: 'resource.k8s.io/v1',
+  kind: 'ResourceClaim',
+  metadata,
+  spec: claimSpec(claim, 'v1'),
+})
+
+/** v1beta1 has no `exactly`. */
+function claimSpec(claim: DeviceClaim, version: DraVersion): Json {
   const exactly = {
     deviceClassName: claim.deviceClass,
     allocationMode: 'ExactCount',
@@ -93,22 +109,26 @@ export function claimTemplate(claim: DeviceClaim, metadata: Json, version: DraVe
     selectors: claim.selectors.map((expression) => ({ cel: { expression } })),
     ...(claim.byCapacity && { capacity: { requests: { memory: `${claim.memoryMiB}Mi` } } }),
   }
-  const devices = {
-    requests: [version === 'v1beta1' ? { name: requestName, ...exactly } : { name: requestName, exactly }],
-    ...(claim.config && { config: [{ requests: [requestName], opaque: { driver: draDriver, parameters: claim.config } }] }),
+  return {
+    devices: {
+      requests: [version === 'v1beta1' ? { name: requestName, ...exactly } : { name: requestName, exactly }],
+      ...(claim.config && { config: [{ requests: [requestName], opaque: { driver: draDriver, parameters: claim.config } }] }),
+    },
   }
-  return { apiVersion: `resource.k8s.io/${version}`, kind: 'ResourceClaimTemplate', metadata, spec: { spec: { devices } } }
 }
+
+/** Trials ask a cluster which version it has; what is written is of v1. */
+const versions = 'Kubernetes 1.32 or later (what is written: 1.34)'
 
 /** What a share by this claim rests on; nothing for whole GPUs. */
 export function claimNeeds({ byCapacity, config }: DeviceClaim): string[] {
   const driver = 'a DRA driver for NVIDIA GPUs'
   if (byCapacity) return [`${driver} that shares GPUs by memory (--consumable-shares=memory), Kubernetes 1.34 or later`]
-  if (!config) return [`${driver}, Kubernetes 1.32 or later`]
+  if (!config) return [`${driver}, ${versions}`]
   const mps = (config.sharing as Json).strategy === 'MPS'
   const gate = mps ? 'MPSSupport' : 'TimeSlicingSettings'
   const held = mps ? 'held to its share by MPS' : 'sliced in time, its memory held by the server itself'
-  return [`${driver} with ${gate}, Kubernetes 1.32 or later; each pod has a GPU to itself, ${held}: only pods of one claim share a GPU`]
+  return [`${driver} with ${gate}, ${versions}; each pod has a GPU to itself, ${held}: only pods of one claim share a GPU`]
 }
 
 const asked = new WeakMap<Api, Promise<DraVersion | undefined>>()

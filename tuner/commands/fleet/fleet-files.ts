@@ -1,20 +1,23 @@
 /** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
+import type { Filled } from '../../../reports/fleet/low-priority.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
-import { swapProxyYaml } from '../../../reports/fleet/swap-proxy.ts'
+import { isStaying, turnsYaml } from '../../../reports/fleet/swap-proxy.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
-import { dnsLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
+import { yamlOf } from '../../../reports/specs/manifest.ts'
+import { lowPriorityClass } from '../../../reports/specs/placed.ts'
+import { dnsLabel, mostOfLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import type { FleetFile, FleetModelEntry } from './fleet-file.ts'
+import type { BatchEntry, FleetFile, FleetModelEntry } from './fleet-file.ts'
 import type { ModelSource } from './model-source.ts'
 
 export interface FleetFiles {
@@ -27,7 +30,7 @@ const unpinned =
   'on which GPU each replica stands. spare: and apart: hold as the plan places them, and a cluster gives a pod any free slice of its kind: hold its places against the table of GPUs'
 
 interface Deployable {
-  readonly entry: FleetModelEntry
+  readonly entry: FleetModelEntry | BatchEntry
   readonly source: ModelSource
 }
 
@@ -42,6 +45,7 @@ export async function fleetFiles(
   { headroom, perNode, timezone }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
+  batch: { readonly jobs: readonly Deployable[]; readonly filled: readonly Filled[] } = { jobs: [], filled: [] },
 ): Promise<FleetFiles> {
   const { atPeaks, hoursRps, rules, turning } = plan
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
@@ -51,13 +55,16 @@ export async function fleetFiles(
   const swapped = sets.map(({ slot }) =>
     slot.waiting!.map(({ model, segment, waits }) => ({ model, segment, replicas: 1, share: 1, longestS: waits.longestS })),
   )
-  const all: readonly Placement[] = [...placements, ...swapped.flat()]
+  const filling = batch.filled.flatMap(({ name, places }) =>
+    places.map(({ segment, replicas }): Placement => ({ model: name, segment, replicas, share: 1 })),
+  )
+  const all: readonly Placement[] = [...placements, ...swapped.flat(), ...filling]
   const names = deploymentNames(all)
   const files: { path: string; text: string }[] = []
   const leftOut: string[] = []
   if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
   const deployed = async (placement: Placement, placed: Placed): Promise<Deployed> => {
-    const { entry, source } = models.find((one) => one.entry.name === placement.model)!
+    const { entry, source } = [...models, ...batch.jobs].find((one) => one.entry.name === placement.model)!
     const overDay = turning?.find(({ name }) => name === placement.model)?.overDay
     const name = names[all.indexOf(placement)]!
     const serving = servingOf(entry, source, placement, name, headroom, placed, perNode(placement.segment.gpu))
@@ -88,9 +95,15 @@ export async function fleetFiles(
     const on = slot.slice === whole ? `a ${kind}` : `${slot.slice} of a ${kind}`
     await orLeftOut(`${swapped[i]!.map(({ model }) => model).join(', ')} in turns on ${on}`, async () => {
       mustSwap(slot, turning ?? [], target)
+      const { together, waiting } = slot
+      const placed = {
+        replicas: 1,
+        ...(!isStaying(together, waiting!) && { onDemand: name }),
+        ...(together && { claim: name }),
+        timezone,
+      }
       const written: { readonly placement: (typeof swapped)[number][number]; readonly made: Deployed }[] = []
-      for (const placement of swapped[i]!)
-        written.push({ placement, made: await deployed(placement, { replicas: 1, onDemand: name, timezone }) })
+      for (const placement of swapped[i]!) written.push({ placement, made: await deployed(placement, placed) })
       const members = written.map(({ placement: { model, longestS }, made: { serving } }) => ({
         name: serving.name,
         model,
@@ -103,12 +116,20 @@ export async function fleetFiles(
           Math.ceil(2 * plan.peaksRps[models.findIndex(({ entry }) => entry.name === model)]! * longestS),
         ),
       }))
+      const shared = together && { together, serving: written[0]!.made.serving }
       return [
         ...written.flatMap(({ made }) => made.files),
-        { path: join('turns', `${name}.yaml`), text: swapProxyYaml({ name, on, members }) },
+        { path: join('turns', `${name}.yaml`), text: turnsYaml({ name, on, members, shared }) },
       ]
     })
   }
+  for (const placement of filling)
+    await orLeftOut(names[all.indexOf(placement)]!, async () => {
+      if (target !== 'kubernetes')
+        throw new SpecError(`it is put out for others by its pods' priority, and ${target} keeps its replicas`, 'use --target kubernetes')
+      return (await deployed(placement, { replicas: placement.replicas, lowPriority: true, timezone })).files
+    })
+  if (filling.length > 0 && target === 'kubernetes') files.push({ path: 'priority.yaml', text: yamlOf(lowPriorityClass) })
   const cuts = migLayoutsYaml(layouts, perNode)
   return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
 }
@@ -117,18 +138,10 @@ export async function fleetFiles(
 const leastRequests = 10
 
 /** Throws SpecError for what pods that come and go cannot do. */
-function mustSwap(
-  { together = 1, waiting = [] }: PackedGpu['slots'][number],
-  turning: readonly FleetModel[],
-  target: SpecTargetName,
-): void {
+function mustSwap({ waiting = [], together }: PackedGpu['slots'][number], turning: readonly FleetModel[], target: SpecTargetName): void {
   if (target !== 'kubernetes')
     throw new SpecError(`a proxy brings them up and puts them away, which ${target} does by itself`, 'use --target kubernetes')
-  if (together > 1)
-    throw new SpecError(
-      `${together} of them are in memory together, and a pod is given a GPU or a slice for itself alone`,
-      'start their servers in one pod behind a proxy that keeps so many and puts away whoever was asked for longest ago, or all of them where all fit; or have them in memory one at a time: leave memoryMiB out of their tables',
-    )
+  if (isStaying(together, waiting)) return
   const woken = waiting.flatMap(({ model }) =>
     turning.find(({ name }) => name === model)?.turning?.onDemand?.wakeS === undefined ? [] : [model],
   )
@@ -140,7 +153,7 @@ function mustSwap(
 }
 
 function servingOf(
-  entry: FleetModelEntry,
+  entry: FleetModelEntry | BatchEntry,
   source: ModelSource,
   { segment }: Placement,
   name: string,
@@ -148,7 +161,8 @@ function servingOf(
   placed: Placed,
   gpusOfNode: number,
 ): Serving {
-  const { image, port, health, modelUri, classes, llm } = entry
+  const { image, port, health, modelUri } = entry
+  const { classes, llm }: Pick<FleetModelEntry, 'classes' | 'llm'> = 'demand' in entry ? entry : {}
   if (segment.gpus > gpusOfNode)
     throw new SpecError(
       `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,
@@ -182,7 +196,7 @@ function servingOf(
     image,
     modelUri,
     // As its node is cut, whichever way the trials asked.
-    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: placed.claim ? 'dra' : segment.slice === whole ? undefined : 'mig-mixed',
   })
   return withOwnPod(experiment, made)
 }
@@ -215,7 +229,7 @@ function deploymentNames(placements: readonly Placement[]): string[] {
     const name = dnsLabel([model, ...(gpus > 1 ? [`${gpus}x`] : []), gpu, ...(slice === whole ? [] : [slice])].join('-'))
     let own = name
     // A label has an end: of a long name the number stays.
-    for (let n = 2; taken.has(own); n++) own = dnsLabel(`${name.slice(0, -1 - String(n).length)}-${n}`)
+    for (let n = 2; taken.has(own); n++) own = `${name.slice(0, mostOfLabel - 1 - String(n).length)}-${n}`
     taken.add(own)
     return own
   })

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { noRules } from '../../../reports/fleet/rules.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
@@ -278,9 +279,46 @@ describe('models in turns', () => {
       expect.stringContaining('b-l4'),
       expect.stringMatching(/^c, d in turns on a L4: .*use --target kubernetes/),
     ])
-    const beside = await of('kubernetes', { ...group, together: 2 })
-    expect(beside.files).toHaveLength(2)
-    expect(beside.leftOut).toEqual([expect.stringMatching(/^c, d in turns on a L4: 2 of them are in memory together/)])
+    const waiting = ['b', 'c', 'd'].map((model) => ({ model, segment, waits: { longestS: 40 } }))
+    const claimed = async (slot: object) => {
+      const written = await of('kubernetes', slot)
+      expect(written.leftOut).toEqual([])
+      const { objects: found, problems } = checkManifests(written.files.map(({ text }) => text).join('---\n'))
+      expect(problems).toEqual([])
+      const sharing = found
+        .filter(({ kind }) => kind === 'Deployment')
+        .filter((one) => JSON.stringify(one).includes('"resourceClaimName":"turns-1-l4"'))
+      expect(found.filter(({ kind }) => String(kind).startsWith('ResourceClaim'))).toMatchObject([
+        {
+          kind: 'ResourceClaim',
+          metadata: { name: 'turns-1-l4' },
+          spec: { devices: { requests: [{ exactly: { deviceClassName: 'gpu.nvidia.com', count: 1 } }] } },
+        },
+      ])
+      for (const one of sharing) expect(JSON.stringify(one)).toContain('"limits":{},"claims":[{"name":"tuned-gpu"}]')
+      return { found, replicas: sharing.map(({ spec }) => (spec as { replicas: number }).replicas) }
+    }
+    // Two of three: whoever is not there is brought up, and the least worth leaves.
+    const together = { most: 2, sets: [['b', 'c'], ['d']], leaving: ['d', 'b', 'c'] }
+    const some = await claimed({ slice: 'whole', waiting, together })
+    expect(some.replicas).toEqual([0, 0, 0])
+    const { data } = some.found.find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
+    expect(parse(data['config.yaml']!).routing).toEqual({
+      router: {
+        use: 'matrix',
+        settings: {
+          matrix: {
+            vars: { m1: 'b-l4-2', m2: 'c-l4', m3: 'd-l4' },
+            evict_costs: { m3: 1, m1: 1000, m2: 1_000_000 },
+            sets: { fit1: 'm1 & m2', fit2: 'm3' },
+          },
+        },
+      },
+    })
+    // All of them: nobody leaves, and nobody has to hold requests.
+    const all = await claimed({ ...group, together: { most: 2, sets: [['c', 'd']], leaving: ['c', 'd'] } })
+    expect(all.replicas).toEqual([1, 1])
+    expect(all.found.map(({ kind }) => kind)).not.toContain('ConfigMap')
   })
 })
 
@@ -336,31 +374,4 @@ describe('what runs today', () => {
   ])('%s is refused', (text, message) => {
     expect(() => today(text)).toThrow(message)
   })
-})
-
-test('--measure-pairs takes what is in its file as known, and says what keeps it from measuring the rest', async () => {
-  const box = new CliBox()
-  try {
-    const header = 'gpu,model,beside,othersSharePercent,aloneMs,besideMs,provenance'
-    for (const [name, text] of Object.entries({
-      'a.csv': 'gpu,gpuSharePercent,throughputRps,latencyMs,memoryMiB\nT4,50,200,20,3000\nT4,100,300,12,3000\n',
-      'fleet.yaml':
-        'gpus: {T4: {mps: true}}\nmodels:\n  a: {table: a.csv, slo: 300ms, demand: 40}\n  b: {table: a.csv, slo: 300ms, demand: 40}\n',
-      'known.csv': `${header}\nT4,a,b,50,20,21,measured\nT4,b,a,50,20,22,emulated\n`,
-      'other.csv': 'gpu,model\n',
-    }))
-      writeFileSync(join(box.folder, name), text)
-    const measured = (path: string) => box.run(['fleet', '-f', 'fleet.yaml', '--solver-time', '5s', '--json', '--measure-pairs', path])
-    const known = await measured('known.csv')
-    expect(known).toMatchObject({ code: 0, stderr: expect.stringContaining('nothing to measure') })
-    expect(JSON.parse(known.stdout).gpus[0].slices.map(({ beside }: { beside: object }) => beside)).toMatchObject([
-      { how: 'measured', expected: 1.05 },
-      { how: 'measured', expected: 1.1, emulated: true },
-    ])
-    expect(await measured('new.csv')).toMatchObject({ code: 2, stderr: expect.stringContaining('nothing says what serves a and b') })
-    expect(await measured('other.csv')).toMatchObject({ code: 2, stderr: expect.stringContaining('other.csv has other columns') })
-    expect(readdirSync(box.folder)).not.toContain('new.csv')
-  } finally {
-    await box.end()
-  }
 })

@@ -13,6 +13,7 @@ import { unmeasuredContents } from '../../../reports/fleet/sharing-blocks.ts'
 import { mpsPull } from '../../../trials/devices/mps-pull.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
+import { CliBox } from '../../testing/run-cli.ts'
 import { type FleetModelEntry, readFleetFile } from './fleet-file.ts'
 import { measurePairs } from './measure-pairs.ts'
 import { openSource } from './model-source.ts'
@@ -217,4 +218,31 @@ test('interrupted while one is loaded, it ends at once and leaves no server and 
   expect(running.length).toBeGreaterThanOrEqual(2)
   expect(childrenOf().filter((pid) => running.includes(pid))).toEqual([])
   expect(left()).toEqual([])
+})
+
+test('--measure-pairs takes what is in its file as known, and says what keeps it from measuring the rest', async () => {
+  const box = new CliBox()
+  try {
+    const header = 'gpu,model,beside,othersSharePercent,aloneMs,besideMs,provenance'
+    for (const [name, text] of Object.entries({
+      'a.csv': 'gpu,gpuSharePercent,throughputRps,latencyMs,memoryMiB\nT4,50,200,20,3000\nT4,100,300,12,3000\n',
+      'fleet.yaml':
+        'gpus: {T4: {mps: true}}\nmodels:\n  a: {table: a.csv, slo: 300ms, demand: 40}\n  b: {table: a.csv, slo: 300ms, demand: 40}\n',
+      'known.csv': `${header}\nT4,a,b,50,20,21,measured\nT4,b,a,50,20,22,emulated\n`,
+      'other.csv': 'gpu,model\n',
+    }))
+      writeFileSync(join(box.folder, name), text)
+    const measured = (path: string) => box.run(['fleet', '-f', 'fleet.yaml', '--solver-time', '5s', '--json', '--measure-pairs', path])
+    const known = await measured('known.csv')
+    expect(known).toMatchObject({ code: 0, stderr: expect.stringContaining('nothing to measure') })
+    expect(JSON.parse(known.stdout).gpus[0].slices.map(({ beside }: { beside: object }) => beside)).toMatchObject([
+      { how: 'measured', expected: 1.05 },
+      { how: 'measured', expected: 1.1, emulated: true },
+    ])
+    expect(await measured('new.csv')).toMatchObject({ code: 2, stderr: expect.stringContaining('nothing says what serves a and b') })
+    expect(await measured('other.csv')).toMatchObject({ code: 2, stderr: expect.stringContaining('other.csv has other columns') })
+    expect(readdirSync(box.folder)).not.toContain('new.csv')
+  } finally {
+    await box.end()
+  }
 })

@@ -32,7 +32,7 @@ export async function openSource(entry: FleetModelEntry, db: string, { kinds, fo
 
 type Measured = Pick<FleetModelEntry, 'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'>
 
-async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured, db: string): Promise<ModelSource> {
+export async function measuredSource({ name, table, gpu, sloMs, experiment }: Measured, db: string): Promise<ModelSource> {
   if (table !== undefined) return { segments: readSegments(givenText(table, `the table of ${name}`, '--file', 'data'), table, gpu, sloMs) }
   const reopened = await reopen(experiment, { db, ...(sloMs !== undefined && { slo: `${sloMs}ms` }) })
   const { slo } = reopened.experiment

@@ -4,6 +4,7 @@ import { extname, join, resolve, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
+import { type BatchJob, type Filled, fillValleys, lowPriorityBlocks } from '../../../reports/fleet/low-priority.ts'
 import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
@@ -27,9 +28,9 @@ import { sayInPassing } from '../../render/passing-line.ts'
 import { interruptible } from '../../signals.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
-import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
+import { type BatchEntry, type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
-import { type ModelSource, openSource, turningOf } from './model-source.ts'
+import { type ModelSource, measuredSource, openSource, turningOf } from './model-source.ts'
 import { todayBlocks } from './today.ts'
 
 export interface FleetFlags {
@@ -64,6 +65,11 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     const turning = turningOf(entry, source)
     models.push({ ...known, name: entry.name, demand: entry.demand, ...(turning && { turning }), entry, source })
   }
+  const jobs: (BatchJob & { readonly entry: BatchEntry; readonly source: ModelSource })[] = []
+  for (const entry of file.batch) {
+    const source = await measuredSource(entry, flags.db)
+    jobs.push({ name: entry.name, segments: source.segments, perDay: entry.perDay, entry, source })
+  }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
@@ -79,18 +85,26 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     (what) => sayInPassing(`what if: ${what}`),
   )
   sayInPassing('')
+  const filled = fillValleys(
+    jobs,
+    plan,
+    models.map(({ name }) => name),
+    file.kinds,
+  )
   const found: Found = {
     plan,
     models,
+    filled,
     sensitivity,
     ...(migration && { migration }),
     blocks: (pictured) => [
       ...fleetBlocks(plan, models, file.headroom, pictured),
+      ...lowPriorityBlocks(filled),
       ...sensitivityBlocks(sensitivity, plan),
       ...(migration ? migrationBlocks(migration) : []),
     ],
   }
-  if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), found)
+  if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target, { jobs, filled }), found)
   const text = render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
@@ -189,6 +203,7 @@ function migrationTo(
 interface Found {
   readonly plan: FleetPlan
   readonly models: readonly FleetModel[]
+  readonly filled: readonly Filled[]
   readonly sensitivity: Sensitivity
   readonly migration?: Migration
   /** @param pictured with every GPU drawn */
@@ -214,5 +229,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, models, sensitivity, migration }) => fleetJson(plan, models, sensitivity, migration),
+  '.json': ({ plan, models, sensitivity, migration, filled }) => fleetJson(plan, models, sensitivity, migration, filled),
 }

@@ -109,19 +109,24 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
 })
 
 /** What a Prometheus that answers so makes of two windows of a minute. */
-async function readFrom(answers: Readonly<Record<string, unknown>>, more: Readonly<Record<string, string>> = {}) {
+async function readFrom(
+  answers: Readonly<Record<string, unknown>> | ((asked: URLSearchParams) => unknown),
+  more: Readonly<Record<string, string>> = {},
+  firstS = 240,
+) {
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (part) => (body += part))
     request.on('end', () => {
-      const query = new URLSearchParams(body).get('query')!
-      response.end(JSON.stringify({ status: 'success', data: { resultType: 'matrix', result: answers[query] } }))
+      const asked = new URLSearchParams(body)
+      const result = typeof answers === 'function' ? answers(asked) : answers[asked.get('query')!]
+      response.end(JSON.stringify({ status: 'success', data: { resultType: 'matrix', result } }))
     })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {
     const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    const options = { url, queries: { rate: 'r', latency: 'l', ...more }, windowS: 60, selector: '', percentile: 0.99, firstS: 240 }
+    const options = { url, queries: { rate: 'r', latency: 'l', ...more }, windowS: 60, selector: '', percentile: 0.99, firstS }
     return await new PrometheusSource(options).read(60_090, undefined, undefined, new AbortController().signal)
   } finally {
     server.close()
@@ -140,6 +145,23 @@ test('a figure that is never a number is named as missing where there were reque
   expect(silent.notes).toEqual([expect.stringContaining('Prometheus has nothing of: latency')])
   expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({ notes: [], silent: false })
   expect((await readFrom({ r: series('NaN', 5), l: series('+Inf', 7) })).windows).toMatchObject([{ rateRps: 5, sloMs: 7 }])
+})
+
+test('more windows than Prometheus gives points of a series are asked for in parts, none twice and none left out', async () => {
+  const asked: number[] = []
+  const { windows } = await readFrom(
+    (query) => {
+      const [start, end, step] = ['start', 'end', 'step'].map((name) => Number(query.get(name)))
+      const at = Array.from({ length: (end! - start!) / step! + 1 }, (_, i) => start! + i * step!)
+      if (query.get('query') === 'r') asked.push(...at)
+      expect(at.length).toBeLessThan(11_000)
+      return [{ metric: { b: '1', a: '2' }, values: at.map((second) => [second, '5']) }]
+    },
+    {},
+    25_000 * 60,
+  )
+  expect(windows).toHaveLength(24_999)
+  expect(windows.map(({ fromS }) => fromS + 60)).toEqual(asked)
 })
 
 test('per cent where a share is asked for, and figures below 0, are refused', async () => {

@@ -1,6 +1,7 @@
 /** Windows of production from Prometheus' HTTP API, a query for each figure. */
 import { BoundError, jsonFrom, readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
+import { grouped } from '../../../trials/grouped.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { type FigureName, filledQuery, type Queries } from './default-queries.ts'
@@ -26,8 +27,8 @@ type Series = { readonly labels: Readonly<Record<string, string>>; readonly valu
 const timeoutMs = 30_000
 /** Scrapes come as late as this. */
 const lateS = 30
-/** Prometheus refuses more points of a series; so many windows are read at a time. */
-const mostWindows = 10_000
+/** Prometheus refuses over 11,000 points of a series; so many are asked for at a time. */
+const mostPoints = 10_000
 
 export class PrometheusSource implements Source {
   readonly #options: PrometheusOptions
@@ -39,7 +40,7 @@ export class PrometheusSource implements Source {
   async read(nowS: number, sinceS: number | undefined, _place: unknown, signal: AbortSignal) {
     const { windowS, firstS } = this.#options
     const last = Math.floor((nowS - lateS) / windowS) * windowS
-    const first = Math.max(Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS, last - (mostWindows - 1) * windowS)
+    const first = Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS
     if (first > last) return { windows: [], notes: [] }
     const figures = new Map<FigureName, readonly Series[]>()
     for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
@@ -73,8 +74,16 @@ export class PrometheusSource implements Source {
     const { url, token, ...rest } = this.#options
     const address = new URL(`${url.pathname.replace(/\/$/, '')}/api/v1/query_range`, url)
     const filled = filledQuery(query, rest)
-    const body = new URLSearchParams({ query: filled, start: String(start), end: String(end), step: String(rest.windowS) })
-    const series = seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`)
+    const parts: Series[] = []
+    for (let from = start; from <= end; from += mostPoints * rest.windowS) {
+      const to = Math.min(end, from + (mostPoints - 1) * rest.windowS)
+      const body = new URLSearchParams({ query: filled, start: String(from), end: String(to), step: String(rest.windowS) })
+      parts.push(...seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`))
+    }
+    const series = [...grouped(parts, ({ labels }) => JSON.stringify(Object.entries(labels).sort())).values()].map((same) => ({
+      labels: same[0]!.labels,
+      values: new Map(same.flatMap(({ values }) => [...values])),
+    }))
     if (name !== 'version' && series.length > 1)
       throw new UserError(
         `the query of ${name} gives ${series.length} series, and one is asked for: ${filled}`,
