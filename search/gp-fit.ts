@@ -35,19 +35,14 @@ function logPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
   return { value, gradient }
 }
 
-/** θ at the modes of the priors, exp(μ - σ²), and at two lengthscales more: about the medians of short and long. */
-function startingPoints(priors: HyperPriors, G: number): Float64Array[] {
+/** θ at the modes of the priors, exp(μ - σ²), the signal at its median. */
+function startingPoint(priors: HyperPriors, G: number): Float64Array {
   const mode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
-  const start = (lengthscale: number) =>
-    Float64Array.from([
-      priors.signal[0],
-      ...new Array<number>(G).fill(lengthscale),
-      Math.max(Math.log(NOISE_FLOOR) + 1, mode(priors.noise)),
-    ])
-  return [start(mode(priors.lengthscale)), start(mode(priors.lengthscale) + 1.5)]
+  const noise = Math.max(Math.log(NOISE_FLOOR) + 1, mode(priors.noise))
+  return Float64Array.from([priors.signal[0], ...new Array<number>(G).fill(mode(priors.lengthscale)), noise])
 }
 
-/** Beyond this many observations one start is enough: the likelihood has one clear mode. */
+/** Beyond this many observations fewer evaluations will do: the likelihood has one clear mode. */
 const FEW = 30
 /** Hyperparameters are fitted to at most this many observations, evenly chosen; the process is conditioned on all. */
 const FITTED = 48
@@ -78,7 +73,7 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
   const priors = options.priors ?? defaultPriors(g.G)
   const fitted = thinned(data)
   const few = fitted === data ? g : geometry(shape, fitted)
-  const starts = options.from ? [pack(options.from)] : startingPoints(priors, g.G).slice(0, few.n > FEW ? 1 : 2)
+  const start = options.from ? pack(options.from) : startingPoint(priors, g.G)
   const bounds = {
     low: Float64Array.from([-9, ...new Array<number>(g.G).fill(-4), Math.log(NOISE_FLOOR)]),
     high: Float64Array.from([6, ...new Array<number>(g.G).fill(6), 3]),
@@ -89,12 +84,8 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
     const prior = logPrior(theta, priors)
     return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }
   }
-  const fits = starts.flatMap((x0) => minimise(loss, x0, bounds, { maxEvaluations: few.n > FEW ? 25 : 40 }) ?? [])
-  const best = fits.sort((a, b) => a.value - b.value)[0]
-  if (best) {
-    return condition(shape, data, unpack(best.x), g)
-  }
-  const fallback = unpack(starts[0]!)
+  const best = minimise(loss, start, bounds, { maxEvaluations: few.n > FEW ? 25 : 40 })
+  if (best) return condition(shape, data, unpack(best.x), g)
   const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`
-  return { ...condition(shape, data, { ...fallback, noiseVariance: 1 }, g), warning }
+  return { ...condition(shape, data, { ...unpack(start), noiseVariance: 1 }, g), warning }
 }

@@ -1,6 +1,6 @@
 /**
- * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run, profile_export_aiperf_sweep.csv and .json of a sweep, a row for
- * each combination.
+ * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run, profile_export_aiperf_aggregate.json of several alike,
+ * profile_export_aiperf_sweep.csv and .json of a sweep, a row for each combination.
  */
 
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
@@ -98,12 +98,13 @@ function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoi
 const asNumber = (text: string): string | number => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text)
 
 type Statistics = Readonly<Record<string, number | string | null | undefined>>
-/** Only what is read of it; before 0.2 the metrics stood under `records`. */
-interface Report {
-  readonly per_combination_metrics?: readonly {
-    readonly parameters?: Readonly<Record<string, string | number>>
-    readonly metrics?: Readonly<Record<string, Statistics>>
-  }[]
+interface Combination {
+  readonly parameters?: Readonly<Record<string, string | number>>
+  readonly metrics?: Readonly<Record<string, Statistics>>
+}
+/** Only what is read of it; an aggregate of runs is one combination; before 0.2 the metrics stood under `records`. */
+interface Report extends Combination {
+  readonly per_combination_metrics?: readonly Combination[]
   readonly records?: Readonly<Record<string, Statistics>>
   readonly input_config?: {
     readonly endpoint?: { readonly model_names?: readonly string[] }
@@ -116,10 +117,11 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
   const report = jsonOf(source) as Report
   const { tags } = latencyOf(metric, file)
   const name = percentileName(percentile)
-  if (Array.isArray(report.per_combination_metrics)) {
-    const swept = report.per_combination_metrics as NonNullable<Report['per_combination_metrics']>
-    return each(swept, (combination, i) => {
-      const where = `${file}: per_combination_metrics[${i}]`
+  const swept = Array.isArray(report.per_combination_metrics) ? (report.per_combination_metrics as readonly Combination[]) : undefined
+  const isAggregate = report.metrics?.[`${rateTag}_avg`] !== undefined
+  if (swept || isAggregate) {
+    return each(swept ?? [{ metrics: report.metrics }], (combination, i) => {
+      const where = swept ? `${file}: per_combination_metrics[${i}]` : `${file}: metrics`
       const { parameters = {}, metrics = {} } = entry(combination, where)
       const mean = (found: readonly string[], statistic: string) => {
         const key = found.flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`]).find((k) => metrics[k])
@@ -129,7 +131,17 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
           where,
         )
       }
-      return { where, configuration: {}, load: parameters, ratePerSecond: mean([rateTag], 'avg'), latencyMs: mean(tags, name) }
+      const count = (tag: string) => Number(metrics[`${tag}_avg`]?.mean ?? 0)
+      const failed = count('error_request_count')
+      return {
+        where,
+        configuration: {},
+        load: parameters,
+        ratePerSecond: mean([rateTag], 'avg'),
+        latencyMs: mean(tags, name),
+        // Without a count of errors it does not say that there were none.
+        ...(failed > 0 && failures(failed, count('request_count'))),
+      }
     })
   }
   const metrics = (report.records ?? report) as Readonly<Record<string, Statistics>>

@@ -140,6 +140,23 @@ describe('AIPerf', () => {
     expect(json.notes).toEqual([])
   })
 
+  test('several runs alike are one row of their means, failed requests counted', () => {
+    const mean = (value: number, unit: string) => ({ mean: value, std: 0, cv: 0, se: 0, ci_low: value, ci_high: value, unit })
+    const metrics = {
+      request_throughput_avg: mean(9, 'requests/sec'),
+      request_latency_p99: mean(25, 'ms'),
+      request_count_avg: mean(90, 'requests'),
+      error_request_count_avg: mean(10, 'requests'),
+    }
+    const of = (report: object) => importResults([{ file: 'a.json', text: JSON.stringify(report) }], { ...options, maxErrorRate: 0.05 })
+    const aggregate = of({ metadata: { aggregation_type: 'confidence' }, metrics })
+    expect(aggregate.rows).toMatchObject([{ ratePerSecond: 9, p99Ms: 25, failed: 1 }])
+    expect(aggregate.notes[0]).toMatch(/^1 of 1 loads failed more than 5 %.*a\.json: metrics$/)
+    expect(of({ per_combination_metrics: [{ parameters: { concurrency: 4 }, metrics }] }).rows).toMatchObject([
+      { concurrency: 4, failed: 1 },
+    ])
+  })
+
   test('the JSON of before 0.2, with its metrics under records', () => {
     const metric = (avg: number, p99?: number) => ({ unit: '', avg, p99: p99 ?? null })
     const text = JSON.stringify({ records: { request_throughput: metric(9), request_latency: metric(20, 25), ttft: metric(5, 7) } })
