@@ -143,8 +143,7 @@ class OpenSearch {
     const { session, effort } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmUp } = this.options
     if (refusesBeyondRps === undefined) {
-      const warmedRps = warmUp?.windows.map(({ rps }) => rps)
-      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps })
+      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.windows.map(({ rps }) => rps) })
       this.saturationRps = found.rps
       this.refusing = found.refusing
       if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
@@ -184,6 +183,7 @@ class OpenSearch {
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
+      if (session.silent) return this.result('server-died', `nothing is answered any more: ${failuresOf(session.silent)}`)
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
         this.anew++
@@ -260,8 +260,7 @@ class OpenSearch {
 
   /** What a server that still gets faster would gain in half of its time under load, as a share of its speed. */
   private toGain(): number {
-    const { evidence, session, options } = this
-    return (Math.max(evidence.speedUpPerS, options.warmUp?.gainPerS ?? 0) * session.totalS) / 2
+    return (Math.max(this.evidence.speedUpPerS, this.options.warmUp?.gainPerS ?? 0) * this.session.totalS) / 2
   }
 
   /** The figure is that of the server as it is now, if it gets no slower still. */

@@ -258,10 +258,10 @@ export const furtherCases: readonly VirtualCase[] = [
     return new QueueServer({ seed, servers: 2, maxBatch: 1, serviceMs: (_, uniform) => 14 * jitter(uniform, 0.2) * slower() })
   }),
   of(
-    'batches of 8 in 15 + 4 n ms, five times that at first',
+    'batches of 8 in 15 + 4 n ms, four times that at first',
     200,
     (seed) => {
-      const slower = warming(5, 1500)
+      const slower = warming(4, 300)
       return new QueueServer({ seed, servers: 1, maxBatch: 8, serviceMs: (n, uniform) => (15 + 4 * n) * jitter(uniform, 0.05) * slower(n) })
     },
     true,
