@@ -143,7 +143,7 @@ class OpenSearch {
     const { session, effort } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmUp } = this.options
     if (refusesBeyondRps === undefined) {
-      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.windows.map(({ rps }) => rps) })
+      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.achievedRps })
       this.saturationRps = found.rps
       this.refusing = found.refusing
       if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)

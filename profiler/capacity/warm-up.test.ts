@@ -45,7 +45,7 @@ test('not beyond the most, nor beyond a window that was not played; one that was
 })
 
 describe('what a warm-up by number tells', () => {
-  const windows = (...answered: number[]) => answered.map((rps, i) => ({ rps, elapsedS: 1, untilS: i + 1 }))
+  const windows = (...answered: number[]) => answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
 
   test('it was steady after the last window from which the others grew no more', () => {
     expect(warmUpOf(540, windows(100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })

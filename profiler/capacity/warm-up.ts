@@ -34,8 +34,9 @@ const beyondSteady = 1.5
 
 /** A closed loop of the warm-up by number. */
 interface WarmUpWindow {
-  /** Answers per second up to the last one. */
+  /** Answers per second up to the last one, and while it was sent. */
   readonly rps: number
+  readonly achievedRps: number
   readonly elapsedS: number
   /** When it ended, seconds under load. */
   readonly untilS: number
@@ -56,6 +57,10 @@ export class WarmUpByNumber {
     private readonly session: Session,
     private readonly windowS: number,
   ) {}
+
+  get achievedRps(): readonly number[] {
+    return this.windows.map(({ achievedRps }) => achievedRps)
+  }
 
   async play(): Promise<LoadPoint> {
     const point = await this.window()
@@ -83,7 +88,7 @@ export class WarmUpByNumber {
 
   private async window(): Promise<LoadPoint> {
     const { run, point } = await this.session.closed(firstConnections, this.windowS, 'warm-up', false)
-    this.windows.push({ rps: untilLastRps(run), elapsedS: run.elapsedS, untilS: this.session.totalS })
+    this.windows.push({ rps: untilLastRps(run), achievedRps: point.achievedRps, elapsedS: run.elapsedS, untilS: this.session.totalS })
     return point
   }
 }
