@@ -13,9 +13,8 @@ import { contradictAlone, idleContradiction } from './idle-check.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
 import { rateBisection } from './rate-bisection.ts'
-import { firstConnections } from './saturation.ts'
 import { failuresOf, type Played, Session } from './session.ts'
-import { untilNoFaster, type WarmUp, warmByCount, warmUpOf } from './warm-up.ts'
+import { untilNoFaster, type WarmUp, WarmUpByNumber, warmUpOf } from './warm-up.ts'
 
 export interface CapacityOptions {
   readonly target: Target
@@ -59,8 +58,7 @@ class CapacityMeasurement {
   private readonly session: Session
   private idle = noLatency
   private readonly doubts: string[] = []
-  /** Of the warm-up by number: answers per second of each window. */
-  private readonly warmedRps: number[] = []
+  private readonly byNumber: WarmUpByNumber
   private warmed: WarmUp | undefined
   /** Of the warm-up: a closed loop that was refused. */
   private refused: LoadPoint | undefined
@@ -74,6 +72,7 @@ class CapacityMeasurement {
     const { target, slo, signal, effort = 'standard', onStep = () => {} } = options
     this.effort = typeof effort === 'object' ? effort : efforts[effort]
     this.session = new Session(target, slo, generator, signal, onStep)
+    this.byNumber = new WarmUpByNumber(this.session, this.effort.warmUpS)
   }
 
   async run(): Promise<Measurement> {
@@ -99,10 +98,16 @@ class CapacityMeasurement {
     if ('outcome' in unloaded) return unloaded
     const { run, point } = unloaded
     const { capacityToBeatRps, expectedRps, seed = 1 } = this.options
-    const { refusesBeyondRps, warmedRps } = this
+    const { refusesBeyondRps, byNumber } = this
     const found = this.streamed(point)
       ? await rateBisection(session, effort, point, { seed, capacityToBeatRps, expectedRps })
-      : await openSearch(session, effort, point, { seed, capacityToBeatRps, expectedRps, refusesBeyondRps, warmedRps })
+      : await openSearch(session, effort, point, {
+          seed,
+          capacityToBeatRps,
+          expectedRps,
+          refusesBeyondRps,
+          ...(refusesBeyondRps === undefined && { warmUp: byNumber }),
+        })
     if (!['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) await this.idleAgain(run, point)
     return found
   }
@@ -120,14 +125,10 @@ class CapacityMeasurement {
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
-    const answered = () => this.warmedRps.map((rps) => rps * effort.warmUpS)
-    const warm = () =>
-      warmByCount({ requests: session.requests, seconds: session.totalS, answered: answered() }, this.options.warmUpRequests)
-    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !warm()) {
-      last = (await session.closed(firstConnections, effort.warmUpS, 'warm-up', false)).point
-      this.warmedRps.push(last.achievedRps)
-    }
-    if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, answered())
+    const { byNumber } = this
+    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !byNumber.isWarm(this.options.warmUpRequests))
+      last = await byNumber.play()
+    if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, byNumber.windows)
     session.startBudget()
     if (last === undefined) return undefined
     if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)

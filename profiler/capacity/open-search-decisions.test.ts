@@ -1,5 +1,6 @@
 /** What a search asks for next, and what it ends with, given what windows show and what the twin makes of them; whole searches are in virtual-capacity.test.ts. */
 import { describe, expect, test } from 'vitest'
+import { runOf } from '../testing/scripted-generator.ts'
 import {
   about,
   gone,
@@ -15,7 +16,7 @@ import {
   ten,
   windowOf,
 } from '../testing/scripted-search.ts'
-import type { LoadRun } from '../types.ts'
+import type { Load, LoadRun } from '../types.ts'
 import type { Slowdown } from './changes/slowdown.ts'
 import { type Effort, efforts } from './effort.ts'
 import type { CapacityPosterior, TwinPlay } from './posterior.ts'
@@ -335,8 +336,8 @@ describe('a search ends', () => {
     expect(found).toMatchObject({ outcome: 'unsettled', known: 'bound below', capacityRps: 600, change: expect.closeTo(1.25, 2) })
     expect(found.capacityCi90Rps).toEqual([600, Number.POSITIVE_INFINITY])
     expect(found.detail).toMatch(/^still speeding up: its last window was served 25 % faster/)
-    // The budget began anew with each of the first three windows, and was enough for three more.
-    expect(asked).toHaveLength(7)
+    // The budget began anew with each of the first three windows, and was enough for three more; twice it was warmed further, and searched anew.
+    expect(asked).toHaveLength(7 + 2 * (1 + 7))
   })
 
   test('where the server is gone', async () => {
@@ -350,6 +351,17 @@ describe('a search ends', () => {
     }
     // And where rates fall until one holds.
     expect((await searched({ window: (load, i) => (i === 4 ? gone(load) : missing(load)) })).found.outcome).toBe('server-died')
+  })
+
+  test('where the server hangs, as soon as it does not settle: it is known to do what it held', async () => {
+    const timedOut = (load: Load) => runOf(load, [Number.NaN], { errorKinds: { timeout: 1 }, elapsedS: 5 })
+    const { found, asked } = await searched({
+      window: (load, i) => windowOf(load, 5, i === 2 ? { cutMs: 900 } : {}),
+      loop: (load) => (load.kind === 'closed' && load.connections === 1 ? timedOut(load) : loop(load)),
+    })
+    expect(found).toMatchObject({ outcome: 'server-died', known: 'bound below', capacityRps: 600 })
+    expect(found.detail).toBe('nothing is answered any more: 1 of 1 requests failed (timeout × 1)')
+    expect(asked).toHaveLength(3)
   })
 })
 

@@ -18,6 +18,7 @@ import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { placesBetween } from './twin/steps.ts'
 import { largestBatch } from './twin/twin.ts'
+import type { WarmUpByNumber } from './warm-up.ts'
 import { workersAtWork, workersSeen } from './ways/workers.ts'
 
 interface OpenSearchOptions {
@@ -27,8 +28,8 @@ interface OpenSearchOptions {
   readonly expectedRps?: number
   /** What a server that refuses a closed loop was seen to answer: none is put on it then. */
   readonly refusesBeyondRps?: number
-  /** What the warm-up's loops of as many connections as the search for the saturation begins with were answered, per second. */
-  readonly warmedRps?: readonly number[]
+  /** Of as many connections as the search for the saturation begins with. */
+  readonly warmUp?: WarmUpByNumber
 }
 
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
@@ -77,6 +78,7 @@ export async function openSearch(
     const found = await search.run()
     if (!search.cold || warmings === mostWarmings) return found
     await session.open(warming * found.saturationRps, warmingS(session), options.seed, 'warm-up')
+    await options.warmUp?.lookAgain()
     session.forget(points)
     session.startBudget()
   }
@@ -139,13 +141,13 @@ class OpenSearch {
   /** The saturation, which is part of the warm-up and not taken from the budget; an outcome where it tells enough. */
   private async saturated(): Promise<Searched | undefined> {
     const { session, effort } = this
-    const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmedRps } = this.options
+    const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmUp } = this.options
     if (refusesBeyondRps === undefined) {
-      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps })
+      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.achievedRps })
       this.saturationRps = found.rps
       this.refusing = found.refusing
       if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
-      if (!found.generatorLimited && found.rps < certainlyBelow * toBeatRps) {
+      if (!found.generatorLimited && found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps) {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
@@ -181,6 +183,7 @@ class OpenSearch {
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
+      if (session.silent) return this.result('server-died', `nothing is answered any more: ${failuresOf(session.silent)}`)
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
         this.anew++
@@ -226,12 +229,10 @@ class OpenSearch {
         ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
         ...this.atLeastHeld(),
       }
-    if (evidence.change > 1) return this.unsettled(evidence.change)
-    const toGain = this.toGain()
-    if (toGain > stillToGain) {
-      this.cold = true
-      return this.unsettled(1 + toGain)
-    }
+    await this.options.warmUp?.lookAgain()
+    const change = evidence.change > 1 ? evidence.change : 1 + this.toGain()
+    this.cold = change > 1 + stillToGain
+    if (this.cold) return this.unsettled(change)
     if (evidence.heldRps === 0)
       return {
         ...this.result('budget', 'no open window held the SLO'),
@@ -259,7 +260,7 @@ class OpenSearch {
 
   /** What a server that still gets faster would gain in half of its time under load, as a share of its speed. */
   private toGain(): number {
-    return (this.evidence.speedUpPerS * this.session.totalS) / 2
+    return (Math.max(this.evidence.speedUpPerS, this.options.warmUp?.gainPerS ?? 0) * this.session.totalS) / 2
   }
 
   /** The figure is that of the server as it is now, if it gets no slower still. */

@@ -1,5 +1,5 @@
 /** What a closed loop gets out of a server, whatever its latency: where to look for the capacity, and the second half of its warm-up. */
-import { sum } from 'simple-statistics'
+import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
 import { failsTooOften } from '../slo.ts'
 import { allWaitingRps, untilLastRps } from '../statistics/load-point.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
@@ -122,12 +122,25 @@ export async function saturate(session: Session, effort: Effort, fromRps: number
   }
 }
 
+/** Windows whose own scatter tells what is chance among them: of a slow server, whose answers are few, much less than that of arrivals at random. */
+const fewestScattered = 8
+/** Standard errors of that scatter, which so few windows know badly. */
+const beyondScatter = 3
+
 /** Whether the later half of the windows answered more than the earlier, beyond 2 % and chance. @param answered requests of each */
 export function grew(answered: readonly number[]): boolean {
   const half = Math.floor(answered.length / 2)
   const earlier = sum(answered.slice(0, half))
   const later = sum(answered.slice(answered.length - half))
-  return later - earlier > Math.max(0.02 * earlier, Math.sqrt(earlier + later))
+  const scattered = answered.length < fewestScattered ? Number.POSITIVE_INFINITY : scatter(answered) * Math.sqrt(2 * half)
+  return later - earlier > Math.max(0.02 * earlier, Math.min(Math.sqrt(earlier + later), beyondScatter * scattered))
+}
+
+/** Standard deviation of windows from a straight line through them. */
+function scatter(answered: readonly number[]): number {
+  const points = answered.map((count, i) => [i, count])
+  const line = linearRegressionLine(linearRegression(points))
+  return Math.sqrt(sum(answered.map((count, i) => (count - line(i)) ** 2)) / (answered.length - 2))
 }
 
 /** A burst shows a full queue where it has at least so many requests, or a second's. */

@@ -119,6 +119,21 @@ describe('after an overload', () => {
   test('twenty times at most', async () => {
     expect(await settled(10, () => 500)).toHaveLength(20)
   })
+
+  test('and no longer than it takes to tell a server that hangs, which answers nothing for ten seconds', async () => {
+    const timedOut = (load: Load, s: number) => played(load, { ...failed(1, 1, 'timeout'), elapsedS: s })
+    const triesOf = async (answer: (load: Load, window: number) => LoadRun) => {
+      const { session, asked } = sessionWith((load, window) => (window === 0 ? played(load) : answer(load, window)))
+      const { point } = await session.closed(1, 1, 'idle')
+      await session.settle(point)
+      return [asked.length - 1, session.silent?.errorKinds, await session.died(point)]
+    }
+    expect(await triesOf((load) => timedOut(load, 2))).toEqual([5, { timeout: 1 }, true])
+    expect(await triesOf((load) => timedOut(load, 30))).toEqual([2, { timeout: 1 }, true])
+    // One that answers in between, however late, works off what was heaped up; and refusals are answers.
+    expect(await triesOf((load, window) => (window % 3 === 0 ? played(load, {}, 900) : timedOut(load, 4)))).toEqual([20, undefined, false])
+    expect(await triesOf((load) => played(load, { ...failed(1, 1, 'status 503'), elapsedS: 2 }))).toEqual([20, undefined, false])
+  })
 })
 
 test('failures are told most frequent first', async () => {

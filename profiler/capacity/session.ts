@@ -7,6 +7,10 @@ import { aloneIn } from './idle-check.ts'
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
 
+/** Requests that time out in a row, and for how long, seconds, to tell a server that hangs from one that still works off what was heaped up. */
+const fewestSilent = 2
+const silentFromS = 10
+
 /** What a load did, request by request and in sum. */
 export interface Played {
   readonly run: LoadRun
@@ -25,6 +29,8 @@ export class Session {
   private budgetFromS = 0
   private readonly saturating: (LoopsSeen & { readonly connections: number })[] = []
   requests = 0
+  /** Requests to a server that hangs: nothing was answered any more when it should have settled. */
+  silent: LoadPoint | undefined
   /** Most cores that the generator used in a window. */
   generatorCores = 0
   /** Connections that the server closed. */
@@ -114,17 +120,23 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 
-  /** Whether the server is there no more. Asks it again when some of a point's connections were refused or broken. */
+  /** Whether the server is there no more, or silent. Asks it again when some of a point's connections were refused or broken. */
   async died(point: LoadPoint): Promise<boolean> {
-    if (serverGone(point)) return true
+    if (serverGone(point) || this.silent !== undefined) return true
     return brokenKinds.some((kind) => kind in point.errorKinds) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
   }
 
-  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds. */
+  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds; it is `silent` where each of two requests, and ten seconds, found no answer. */
   async settle(idle: LoadPoint): Promise<void> {
+    let [silentTries, silentS] = [0, 0]
     for (let i = 0; i < 20; i++) {
-      const { point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
+      const { run, point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
       if (point.p50Ms < 1.5 * idle.p50Ms + 2) return
+      const silent = point.errors > 0 && point.errorKinds.timeout === point.requests
+      ;[silentTries, silentS] = silent ? [silentTries + 1, silentS + run.elapsedS] : [0, 0]
+      if (silentTries < fewestSilent || silentS < silentFromS) continue
+      this.silent = point
+      return
     }
   }
 

@@ -1,9 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { runOf } from '../testing/scripted-generator.ts'
+import type { Uniform } from '../seeded-random.ts'
+import { QueueServer } from '../testing/queue-server.ts'
+import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
+import { targetAt } from '../testing/servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
 import type { LoadRun } from '../types.ts'
 import { measureCapacity } from './measure.ts'
-import { requestsToWarm, untilNoFaster, warmUpOf } from './warm-up.ts'
+import { Session } from './session.ts'
+import { requestsToWarm, untilNoFaster, WarmUpByNumber, warmUpOf } from './warm-up.ts'
 
 /** How many windows of these latencies are played; `undefined` where none is. */
 async function windowsOf(
@@ -41,10 +45,12 @@ test('not beyond the most, nor beyond a window that was not played; one that was
 })
 
 describe('what a warm-up by number tells', () => {
+  const windows = (...answered: number[]) => answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
+
   test('it was steady after the last window from which the others grew no more', () => {
-    expect(warmUpOf(540, [100, 100, 100, 100])).toEqual({ requests: 540, steadyAfter: 140 })
-    expect(warmUpOf(540, [20, 20, 100, 100, 100, 100])).toEqual({ requests: 540, steadyAfter: 140 })
-    expect(warmUpOf(300, [20, 40, 80, 160])).toEqual({ requests: 300, steadyAfter: 140 })
+    expect(warmUpOf(540, windows(100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
+    expect(warmUpOf(540, windows(20, 20, 100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
+    expect(warmUpOf(300, windows(20, 40, 80, 160))).toEqual({ requests: 300, steadyAfter: 140 })
     expect(warmUpOf(700, [])).toEqual({ requests: 700, steadyAfter: 700 })
   })
 
@@ -59,6 +65,44 @@ describe('what a warm-up by number tells', () => {
     expect(requestsToWarm(two)).toBe(302)
     expect(requestsToWarm([...two, { requests: 300, steadyAfter: 300 }])).toBe(302)
     expect(requestsToWarm([{ requests: 900, steadyAfter: 500 }])).toBe(512)
+  })
+
+  /** What is gained per second as windows of a second each, of eight connections, have these answers. */
+  const gainsOf = async (answered: readonly number[], lookAgain?: readonly number[]) => {
+    const all = [...answered, ...(lookAgain ?? [])]
+    const generator = scriptedGenerator((load, window) => runOf(load, Array<number>(all[window]!).fill(8)))
+    const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+    const warmUp = new WarmUpByNumber(session, 1)
+    for (const _ of answered) await warmUp.play()
+    const isWarm = warmUp.isWarm()
+    if (lookAgain !== undefined) await warmUp.lookAgain()
+    return { isWarm, gainPerS: warmUp.gainPerS, windows: generator.asked.length }
+  }
+  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+
+  test('a slow server that gains little by little is not warm, be the gain within the chance of arrivals at random', async () => {
+    const gains = [64, 64, 65, 66, 66, 67, 68, 69]
+    const { isWarm, gainPerS } = await gainsOf(gains)
+    expect(isWarm).toBe(false)
+    // Four of 259 and four of 270, four seconds apart.
+    expect(gainPerS).toBeCloseTo((270 / 259 - 1) / 4, 9)
+    expect(await gainsOf([66, 64, 68, 65, 67, 64, 69, 66])).toMatchObject({ isWarm: true, gainPerS: 0 })
+    expect(await gainsOf([64, 64, 64, 69, 69, 69, 69, 69, 69, 69, 69, 69, 69])).toMatchObject({ isWarm: true, gainPerS: 0 })
+  })
+
+  test('a gain that eight windows do not show is shown by all of them, unless it has ended', async () => {
+    const slowly = [28, 33, 27, 32, 30, 34, 28, 35, 33, 38, 31, 37, 35, 40, 33, 39]
+    expect((await gainsOf(slowly.slice(-8))).gainPerS).toBe(0)
+    expect((await gainsOf(slowly)).gainPerS).toBeCloseTo((286 / 247 - 1) / 8, 9)
+    expect((await gainsOf([...Array<number>(6).fill(60), ...Array<number>(10).fill(300)])).gainPerS).toBe(0)
+  })
+
+  test('one that was still gaining is looked at again, beside its last windows', async () => {
+    const gains = [64, 64, 65, 66, 66, 67, 68, 69]
+    expect(await gainsOf(gains, [66, 65, 66, 66, 68, 67, 65, 66])).toMatchObject({ gainPerS: 0, windows: 16 })
+    expect((await gainsOf(gains, [80, 80, 81, 82, 82, 81, 83, 84])).gainPerS).toBeCloseTo((653 / 529 - 1) / 8, 9)
+    // One that was level is not asked again.
+    expect((await gainsOf(Array<number>(8).fill(64), [])).windows).toBe(8)
   })
 
   const measured = async (name: string, warmUpRequests?: number) => {
@@ -77,6 +121,37 @@ describe('what a warm-up by number tells', () => {
   test('one that warms by its number of requests tells of as many', async () => {
     const { warmUp } = await measured('FIFO 8 ms, first 300 5x slower')
     expect(warmUp!.steadyAfter).toBeGreaterThan(300)
-    expect(requestsToWarm([warmUp!])).toBe(512)
+    expect(requestsToWarm([warmUp!])).toBeGreaterThan(450)
+  })
+})
+
+/** Each request is served a little faster than the one before, `times` as long at first and e times less of that every `requests`. */
+const warmingByCount = (servers: number, ms: number, times: number, requests: number, seed: number) => {
+  let served = 0
+  const serviceMs = (_: number, uniform: Uniform) => ms * (0.8 + 0.4 * uniform()) * (1 + (times - 1) * Math.exp(-served++ / requests))
+  return new QueueServer({ seed, servers, maxBatch: 1, serviceMs })
+}
+
+describe('a slow server that warms by the number of its requests, for longer than the warm-up', () => {
+  const slo = { percentile: 0.99, limitMs: 120, maxErrorRate: 0.001 }
+  const measured = async (server: QueueServer) =>
+    measureCapacity({ target: { kind: 'virtual', server }, slo, signal: new AbortController().signal, effort: 'quick' })
+
+  test.each([
+    { servers: 1, ms: 6, times: 5, requests: 400 },
+    { servers: 2, ms: 14, times: 4, requests: 500 },
+  ])('is measured when it is warm: $servers of $ms ms, $times times as long at first', async ({ servers, ms, times, requests }) => {
+    const cold = await measured(warmingByCount(servers, ms, times, requests, 3))
+    const warm = await measured(warmingByCount(servers, ms, 1, 1, 3))
+    // Without: 14 to 55 % too low, and converged.
+    expect(cold.capacityRps / warm.capacityRps).toBeGreaterThan(0.95)
+    expect(cold.capacityCi90Rps[1]).toBeGreaterThan(0.98 * warm.capacityRps)
+  })
+
+  test('is not said to be known where it gains for longer than that is waited for', async () => {
+    const { outcome, detail, capacityCi90Rps } = await measured(warmingByCount(1, 6, 5, 2500, 3))
+    expect(outcome).toBe('unsettled')
+    expect(detail).toMatch(/^still speeding up: /)
+    expect(capacityCi90Rps[1]).toBe(Number.POSITIVE_INFINITY)
   })
 })

@@ -81,6 +81,16 @@ function wakingUp(ms: number, cold: number, restMs: number) {
   }
 }
 
+/** Times as long that requests are served which a server has not had many of yet: so many at first, and e times less of what is too much with every `requests` (a compiler, caches). */
+function warming(times: number, requests: number) {
+  let served = 0
+  return (batch = 1): number => {
+    const factor = 1 + (times - 1) * Math.exp(-served / requests)
+    served += batch
+    return factor
+  }
+}
+
 /** Lengths of requests, as factors, and how often each comes. */
 const lengths = [
   [1, 0.5],
@@ -242,5 +252,18 @@ export const furtherCases: readonly VirtualCase[] = [
     'one worker 6 ms, 12 ms after a rest of 10 ms',
     60,
     (seed) => new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: wakingUp(6, 2, 10) }),
+  ),
+  of('two workers 14 ms, four times that at first', 120, (seed) => {
+    const slower = warming(4, 500)
+    return new QueueServer({ seed, servers: 2, maxBatch: 1, serviceMs: (_, uniform) => 14 * jitter(uniform, 0.2) * slower() })
+  }),
+  of(
+    'batches of 8 in 15 + 4 n ms, four times that at first',
+    200,
+    (seed) => {
+      const slower = warming(4, 300)
+      return new QueueServer({ seed, servers: 1, maxBatch: 8, serviceMs: (n, uniform) => (15 + 4 * n) * jitter(uniform, 0.05) * slower(n) })
+    },
+    true,
   ),
 ]

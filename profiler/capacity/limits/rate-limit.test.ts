@@ -107,6 +107,17 @@ test('a run that such a bucket would have refused far more of, is of no bucket',
   expect(rateLimitOf([refusing, runOf(load, [Number.NaN, ...Array(24).fill(4)], { sentMs: new Float64Array(25) })])).toEqual(limit)
 })
 
+test('the burst was let in by runs before the first that was refused: those after it begin with less', async () => {
+  const server = limited(60, 300)
+  const loops: LoadRun[] = []
+  for (let i = 0; i < 3; i++) loops.push(await play(server, { kind: 'closed', connections: 2, durationS: 0.8 }))
+  expect(loops.map(({ latencyMs }) => latencyMs.some(Number.isNaN))).toEqual([false, true, true])
+  const found = rateLimitOf(loops)!
+  expect(Math.abs(found.perSecond / 60 - 1)).toBeLessThan(0.05)
+  // 320 in 0.8 s, in which 48 flowed in: without, the 28 that the second one got.
+  expect(Math.abs(found.burst - 272)).toBeLessThan(3)
+})
+
 describe('the highest rate is looked for', () => {
   test('from a thousandth of the limit, where it refuses more than may fail at any', () => {
     expect(rateWithin({ perSecond: 40, burst: 1 }, 0)).toBe(0.04)

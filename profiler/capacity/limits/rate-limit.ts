@@ -24,7 +24,7 @@ const leastBurst = 2
 /**
  * The limit that refusals of runs tell of: while some are refused the bucket is empty, and what is let in is what flows into it. Undefined where few were refused,
  * or a run was refused less than such a limit would.
- * @param runs of open or closed load
+ * @param runs of open or closed load, in order of time
  */
 export function rateLimitOf(runs: readonly LoadRun[]): RateLimit | undefined {
   let [seen, ms] = [0, 0]
@@ -32,6 +32,8 @@ export function rateLimitOf(runs: readonly LoadRun[]): RateLimit | undefined {
   for (const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } of runs) {
     const order = [...sentMs.keys()].filter((i) => sentMs[i]! < cutMs).sort((a, b) => sentMs[a]! - sentMs[b]!)
     const refused = order.filter((i) => Number.isNaN(latencyMs[i]!))
+    // What the first runs got of a full bucket is gone when others begin, with what has flowed in since.
+    if (refused.length === 0 && order.length > 0 && ms === 0) first.push({ inMs: sentMs[order.at(-1)!]!, letIn: order.length })
     if (refused.length < fewestRefused) continue
     const [fromMs, toMs] = [sentMs[refused[0]!]!, sentMs[refused.at(-1)!]!]
     const letIn = order.filter((i) => !Number.isNaN(latencyMs[i]!))
