@@ -7,6 +7,7 @@ import {
   type PayloadSource,
   type ProfileOptions,
   protocolNames,
+  protocolTable,
 } from '../../../profiler/index.ts'
 import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { isConversations } from '../../../profiler/protocols/conversations.ts'
@@ -152,14 +153,16 @@ function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'r
 }
 
 /** Lengths of prompts and answers; the usual ones where one of the two is not said. */
-function readPrompts({ inputTokens, outputTokens, payload, protocol = 'openai' }: ProfileFlags): PromptSpec | undefined {
+function readPrompts({ inputTokens, outputTokens, payload, protocol }: ProfileFlags): PromptSpec | undefined {
   const prompts = promptsOf({
     ...(inputTokens !== undefined && { inputTokens: parseLengths(inputTokens) }),
     ...(outputTokens !== undefined && { outputTokens: parseLengths(outputTokens) }),
   })
   if (payload === undefined) return prompts
   if (prompts !== undefined) throw new Error('lengths of prompts beside a file of them: keep one of the two')
-  return protocol === 'openai' && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
+  const named = protocolNames.find((name) => name === protocol)
+  const streams = protocol === undefined || (named !== undefined && protocolTable[named].streams)
+  return streams && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
 }
 
 function readPayload(
