@@ -7,7 +7,7 @@ import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import { type Filled, lowPriorityJson } from './low-priority.ts'
 import type { Migration } from './migration.ts'
-import { hourSpans, type OverDay } from './over-day.ts'
+import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
 import { type FleetModel, type PackedGpu, type Packing, routedAt, type Segment, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
@@ -238,9 +238,7 @@ function replicaBlocks(placements: readonly Placement[], spared: ReadonlySet<str
       placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
         model,
         segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
-        hourSpans(byHour, String)
-          .map(({ from, to, value }) => `${from}-${to}: ${value}`)
-          .join(', '),
+        hoursSaid(byHour),
       ]),
     ),
   ]

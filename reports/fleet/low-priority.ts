@@ -5,7 +5,7 @@
 import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { hourSpans, stepsOfDay } from './over-day.ts'
+import { hoursSaid, stepsOfDay } from './over-day.ts'
 import { type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
 import { placementsOf } from './placements.ts'
 
@@ -141,11 +141,6 @@ export function lowPriorityBlocks(filled: readonly Filled[]): Block[] {
     ),
   ]
 }
-
-const hoursSaid = (byHour: readonly number[]): string =>
-  hourSpans(byHour, String)
-    .map(({ from, to, value }) => `${from}-${to}: ${value}`)
-    .join(', ')
 
 export const lowPriorityJson = (filled: readonly Filled[]) =>
   filled.map(({ places, ...job }) => ({

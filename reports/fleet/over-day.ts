@@ -122,3 +122,9 @@ export function hourSpans<T>(
   }
   return spans
 }
+
+/** Counts by the hours: '0-8: 1, 8-24: 2'. */
+export const hoursSaid = (byHour: readonly number[]): string =>
+  hourSpans(byHour, String)
+    .map(({ from, to, value }) => `${from}-${to}: ${value}`)
+    .join(', ')

@@ -49,6 +49,7 @@ const mostWarmUps = 5
 /** A window of the warm-up is shorter where so many requests come sooner, down to a third: servers get warm by their number. */
 const warmingRequests = 2000
 const leastOfWarmUp = 1 / 3
+/** Parts of the rate that warm a server before all of it does. */
 const ramp = [0.25, 0.5, 0.75]
 const warmUpSeeds = 9000
 /** Looks at a rate in its time, twice as many once a window's end may decide; each window has at least so many requests. */
@@ -103,7 +104,7 @@ class ConfirmationUnderWay {
   private unproven: Tried | undefined
   /** The last rate at which a proof was given up. */
   private givenUpRps = Number.POSITIVE_INFINITY
-  /** What was seen there, where it held. */
+  /** What was seen there, where it held and nothing is set aside. */
   private heldHigher: RateEvidence | undefined
   /** Lowest rate that the server missed. */
   private missedRps = Number.POSITIVE_INFINITY
@@ -160,7 +161,7 @@ class ConfirmationUnderWay {
     if (evidence.decision === 'unproven') {
       this.givenUpRps = rps
       if (evidence.holds) this.unproven ??= tried
-      this.heldHigher = evidence.holds ? evidence : undefined
+      this.heldHigher = evidence.holds && !evidence.hasPaused ? evidence : undefined
       return
     }
     this.lowestRps = rps
@@ -172,7 +173,7 @@ class ConfirmationUnderWay {
     this.servedRps = servedRps(played.run)
   }
 
-  /** Shares of the rate first, where many are there at once, by Little's law: a cold server that gets all of it is overloaded, and what it heaped up slows it for long. */
+  /** Parts of the rate first, where many are there at once, by Little's law: a cold server that gets all of it is overloaded, and what it heaped up slows it for long. */
   private async warmUp(unloaded: LoadPoint): Promise<void> {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options

@@ -277,6 +277,13 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     expect((await confirmed(holding, { rateRps: 372 })).each).toHaveLength(2)
   })
 
+  test('leaves nothing where a pause is set aside: the lower one is looked at for a third of its time', async () => {
+    const stalled = (i: number) => (i >= 280 && i < 360 ? 205 - 2.5 * (i - 280) : 5)
+    const holding = (load: Open, window: number) => open(load, window === 0 ? stalled : load.rateRps === 400 ? over(2) : undefined)
+    const { each } = await confirmed(holding, { leastProvenRps: 300, rateRps: 400 })
+    close(each, [400, 400, 400, 372, 372])
+  })
+
   test('is not believed where a lower one misses', async () => {
     const { found, rates } = await confirmed((load) => open(load, load.rateRps === 100 ? over(2) : load.rateRps > 90 ? slow : undefined), {
       leastProvenRps: 80,

@@ -86,7 +86,7 @@ export class RateEvidence {
 
   /** Undefined: another window is wanted. 'spoilt': the generator or the machine let none count. 'unproven': as it goes on, the time will not prove it. */
   get decision(): 'holds' | 'missed' | 'spoilt' | 'unproven' | undefined {
-    const { state, seconds, countedS, paused, slo } = this
+    const { state, seconds, countedS, slo } = this
     if (this.spoiltInARow > mostSpoiltInARow || this.spoilt > mostSpoilt) return 'spoilt'
     if (state === undefined) return undefined
     const { point, run } = state.played
@@ -95,7 +95,7 @@ export class RateEvidence {
     const holds = this.keptBy(state.played)
     // A pause may come back: there is no early end.
     if (!this.mayEnd) return undefined
-    if (holds && this.proven && paused === undefined) return 'holds'
+    if (holds && this.proven && !this.hasPaused) return 'holds'
     const over = countedS >= seconds - almost
     if (over && !holds) return 'missed'
     if (over && this.proven) return 'holds'
@@ -113,6 +113,11 @@ export class RateEvidence {
   /** Of the windows so far, whatever they prove. */
   get holds(): boolean {
     return this.state !== undefined && this.keptBy(this.state.played)
+  }
+
+  /** Whether a window is set aside for its pause, which may come back. */
+  get hasPaused(): boolean {
+    return this.paused !== undefined
   }
 
   /** All windows that count as one; where none does, the one that was spoilt or set aside last. */
