@@ -8,7 +8,7 @@ import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import { type Filled, lowPriorityJson } from './low-priority.ts'
 import type { Migration } from './migration.ts'
 import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
-import { type FleetModel, type PackedGpu, type Packing, routedAt, type Segment, whole } from './packing.ts'
+import { type FleetModel, type PackedGpu, type Packing, placeOf, routedAt, type Segment } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
 import { inMemoryOver, poolOf } from './rules.ts'
@@ -237,7 +237,7 @@ function replicaBlocks(placements: readonly Placement[], spared: ReadonlySet<str
       ['model', 'on', 'replicas by hours'],
       placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
         model,
-        segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
+        placeOf(segment),
         hoursSaid(byHour),
       ]),
     ),

@@ -6,7 +6,7 @@ import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { hoursSaid, stepsOfDay } from './over-day.ts'
-import { type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
+import { type GpuKind, type PackedGpu, placeOf, type Segment, whole } from './packing.ts'
 import { placementsOf } from './placements.ts'
 
 export interface BatchJob {
@@ -125,13 +125,7 @@ export function lowPriorityBlocks(filled: readonly Filled[]): Block[] {
     ),
     ...table(
       ['job', 'on', 'slices by hours'],
-      filled.flatMap(({ name, places }) =>
-        places.map(({ segment, byHour }) => [
-          name,
-          segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
-          hoursSaid(byHour),
-        ]),
-      ),
+      filled.flatMap(({ name, places }) => places.map(({ segment, byHour }) => [name, placeOf(segment), hoursSaid(byHour)])),
     ),
     ...list(
       filled.map(({ name, perDay, donePerDay, alonePerHour }) => {

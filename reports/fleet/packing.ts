@@ -8,6 +8,10 @@ import type { Asked, Waits } from './waits.ts'
 /** A GPU that is not cut. */
 export const whole = 'whole'
 
+/** 'T4', '3g.20gb of A100-40GB' */
+export const placeOf = ({ gpu, slice }: { readonly gpu: string; readonly slice: string }): string =>
+  slice === whole ? gpu : `${slice} of ${gpu}`
+
 export interface GpuKind {
   readonly name: string
   readonly pricePerHour: number

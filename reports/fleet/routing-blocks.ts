@@ -4,7 +4,7 @@ import { type Block, heading, paragraph, table } from '../report/document/blocks
 import type { FleetPlan } from './fleet-plan.ts'
 import type { Mix } from './mixes.ts'
 import type { OverDay } from './over-day.ts'
-import { type Bucket, type FleetModel, type Packing, routedAt, type Segment, whole } from './packing.ts'
+import { type Bucket, type FleetModel, type Packing, placeOf, routedAt, type Segment } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { hoursOf } from './turn-blocks.ts'
 
@@ -15,7 +15,7 @@ const leastPart = 1e-6
 const poolsOf = (model: string, { gpus }: Packing): Placement[] =>
   placementsOf(gpus, () => []).filter((placement) => placement.model === model)
 
-const placeOf = ({ gpu, slice, gpus }: Segment): string => `${gpus > 1 ? `${gpus} × ` : ''}${slice === whole ? gpu : `${slice} of ${gpu}`}`
+const poolPlace = (segment: Segment): string => `${segment.gpus > 1 ? `${segment.gpus} × ` : ''}${placeOf(segment)}`
 
 export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block[] {
   return plan.mixes.flatMap((mix) => {
@@ -29,7 +29,7 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
         `Alone, ${name} would cost ${money(mix.alone.pricePerHour)}/h on a mix of kinds; ${besideOneKind(mix)}${estimated ? ` Rates are ${estimated}.` : ''} Each bucket keeps the SLO by itself. ${weighed(buckets, mix)}`,
       ),
       ...table(
-        ['requests', 'of all', 'rate', ...pools.map(({ segment, replicas }) => `${replicas} on ${placeOf(segment)}`)],
+        ['requests', 'of all', 'rate', ...pools.map(({ segment, replicas }) => `${replicas} on ${poolPlace(segment)}`)],
         buckets.map((bucket, b) => [
           bucket.name,
           percent(bucket.share),
@@ -66,7 +66,7 @@ function otherHours({ turning = [] }: FleetPlan, model: string, pools: readonly 
   return [
     paragraph('That is at its highest rate. Of all its requests there goes at each; of which kinds, fleet.json says:'),
     ...table(
-      ['in hours', 'of the highest rate', ...pools.map(({ segment }) => placeOf(segment))],
+      ['in hours', 'of the highest rate', ...pools.map(({ segment }) => poolPlace(segment))],
       overDay.levels.map((level, i) => [
         hoursOf(overDay.askedAt.map((at) => at === i + 1)),
         percent(level),

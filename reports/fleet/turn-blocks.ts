@@ -3,7 +3,7 @@ import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { clockAt, spanOf, stepSeconds, stepsOfDay } from './over-day.ts'
-import { type FleetModel, type PackedGpu, type Packing, type Waiting, whole } from './packing.ts'
+import { type FleetModel, type PackedGpu, type Packing, placeOf, type Waiting } from './packing.ts'
 import { placementsOf } from './placements.ts'
 import { takesTurns } from './turn-groups.ts'
 import { handOverS } from './turning.ts'
@@ -43,7 +43,6 @@ function spansOf(counts: readonly number[]): { readonly from: number; readonly t
   return spans.filter(({ count }) => count > 0)
 }
 
-const placeOf = (gpu: string, slice: string): string => (slice === whole ? gpu : `${slice} of ${gpu}`)
 const seconds = (value: number): string => `${significant(value)} s`
 
 export function turnBlocks(plan: FleetPlan): Block[] {
@@ -78,7 +77,7 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
       ['model', 'on', 'replicas in memory', 'loads in', 'which is'],
       placements.map(({ model, segment, inTurns }) => {
         const { loadS, loadFrom } = turning.find(({ name }) => name === model)!.turning!
-        return [model, placeOf(segment.gpu, segment.slice), countsSaid(inTurns!), seconds(loadS), loadFrom]
+        return [model, placeOf(segment), countsSaid(inTurns!), seconds(loadS), loadFrom]
       }),
       [3],
     ),
@@ -105,7 +104,9 @@ function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: F
 /** Models that are loaded as requests come. */
 function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] {
   const rows = gpus.flatMap(({ kind, slots }, number) =>
-    slots.flatMap(({ slice, waiting = [] }) => waiting.map((one) => ({ on: `${placeOf(kind, slice)}, GPU ${number + 1}`, ...one }))),
+    slots.flatMap(({ slice, waiting = [] }) =>
+      waiting.map((one) => ({ on: `${placeOf({ gpu: kind, slice })}, GPU ${number + 1}`, ...one })),
+    ),
   )
   if (rows.length === 0) return []
   const together = gpus.some(({ slots }) => slots.some((slot) => slot.together !== undefined))
