@@ -6,6 +6,7 @@ import { readCalibrations } from '../../trials/store/index.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { tellDamage } from '../tell-damage.ts'
+import { architecturesNamed } from './estimators.ts'
 
 /** What a server is called: 'triton', 'python serve.py', an address; arguments that are tuned are no part of it. */
 export function serverName(predictor: PredictorTemplate): string {
@@ -23,7 +24,7 @@ export function serverName(predictor: PredictorTemplate): string {
  * @throws UserError for a name that the store does not have, with those that it has
  */
 export async function withCalibration(experiment: Experiment, onDamage = tellDamage(experiment.dbPath)): Promise<Experiment> {
-  const { calibration: named, predictor, model, dbPath } = experiment
+  const { calibration: named, predictor, model, own: devices, dbPath } = experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
   const known = await readCalibrations(dbPath, onDamage)
   if (named !== undefined) {
@@ -35,7 +36,8 @@ export async function withCalibration(experiment: Experiment, onDamage = tellDam
       exitCodes.usage,
     )
   }
-  const own = known.filter((one) => one.server === serverName(predictor) && one.model === model.architecture && reaches(experiment, one))
+  const models = architecturesNamed([model.architecture], devices).map(({ name }) => name)
+  const own = known.filter((one) => one.server === serverName(predictor) && models.includes(one.model) && reaches(experiment, one))
   const newest = [...own].sort((a, b) => b.measuredAt.localeCompare(a.measuredAt))[0]
   return newest === undefined ? experiment : { ...experiment, calibrated: newest }
 }

@@ -14,9 +14,9 @@ beforeEach(() => {
 })
 afterEach(() => box.end())
 
-/** A foreign server whose times are known: the built-in one, emulating a T4, which says so to nobody. */
+/** A foreign server whose times are known: the built-in one, emulating a T4, which says so to nobody; its model under another of its names. */
 const foreign = (main: string) => `
-model: bert-tiny
+model: {name: bert-tiny, architecture: BERT_Tiny}
 slo: 200ms
 predictor:
   command: [${JSON.stringify(process.execPath)}, ${JSON.stringify(main)}, predictor, --model, bert-tiny, --engine, emulated, --gpu, T4,

@@ -68,7 +68,7 @@ async function measure(experiment: Experiment, flags: CalibrateFlags, machine: M
     process.stderr.write(`starting ${server} on ${device}\n`)
     const predictor = await backend.launcher.launch(configuration, 1, signal)
     try {
-      const { points, memory, refused } = await measureSizes(
+      const { points, memory, refused, faster } = await measureSizes(
         predictor,
         {
           protocol,
@@ -76,11 +76,15 @@ async function measure(experiment: Experiment, flags: CalibrateFlags, machine: M
           payload: experiment.load.payload,
           batches,
           processes: Number(configuration.instances ?? 1),
-          onPoint: (p) => process.stderr.write(`  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`),
+          onReading: (p) => process.stderr.write(`  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`),
         },
         signal,
       )
       if (refused !== undefined) process.stderr.write(`  batch ${refused} was refused\n`)
+      if (faster !== undefined)
+        process.stderr.write(
+          `warning: still speeding up, ${(100 * faster).toFixed(0)} % in the last round: once it is warm it will be faster than this\n`,
+        )
       if (points.length < leastSizes)
         throw new UserError(
           `only ${points.length} of the sizes ${batches.join(', ')} were served`,
@@ -155,11 +159,14 @@ const slug = (text: string) =>
 function summary({ name, points, memory }: ServerCalibration, at: readonly number[]): string[] {
   const [host, perItem, floor, level] = at as readonly [number, number, number, number]
   return [
-    `Kept as ${name}: ${points.length} sizes${memory.length > 1 ? ', with their GPU memory' : ''}.`,
+    `Kept as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with their GPU memory' : ''}.`,
     `Host ${latency(Math.exp(host))} and ${latency(Math.exp(perItem))} an item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
     `Used by tune and tune estimate for this server and model, and elsewhere with --calibration ${name}`,
   ]
 }
+
+const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
+  `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two at once' : ''}`
 
 async function list(path: string, json: boolean | undefined): Promise<number> {
   const known = await readCalibrations(path, tellDamage(path))
