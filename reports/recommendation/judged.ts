@@ -15,6 +15,7 @@ import type { SecondLook } from './second-look.ts'
 import { answersNothing, type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
 import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
+import { heldRpsOf } from './windows.ts'
 
 /** What candidates are ranked by. */
 export interface View {
@@ -71,8 +72,10 @@ function candidateOf(trials: readonly [FinishedTrial, ...FinishedTrial[]], known
   const figures = { ...rest, ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }) }
   const costs = cost(view.objective, figures)
   const reason = whyNotFeasible(known, { ...figures, costs }, view)
+  const heldRps = heldRpsOf(known.windows)
   return {
     ...figures,
+    ...(heldRps !== undefined && { heldRps }),
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsFrom: known.sloMsFrom,
     ...(second && status === 'refuted' ? { missed: missedAt(second, trials) } : {}),

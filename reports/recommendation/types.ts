@@ -18,6 +18,8 @@ export interface Candidate {
   readonly status: Status
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
+  /** Highest rate at which a window proved the SLO by itself, below all that missed it; absent where none did. */
+  readonly heldRps?: number
   /** What the search expected of its capacity before it was measured, 90 % interval; absent where it expected nothing, or was asked about another SLO. */
   readonly foretoldRps?: readonly [number, number]
   /** SLO percentile at the capacity point, ms. */

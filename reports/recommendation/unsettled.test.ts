@@ -92,6 +92,12 @@ describe('the rate of a second measurement', () => {
     expect(secondRateRps({ ...of(100, capacityCi90Rps), foretoldRps }, plain)).toBeCloseTo(0.9 * likelyRps, 1)
   })
 
+  test('is not far below what a window held, however wide the interval, nor above what is likely', () => {
+    expect(secondRateRps({ ...of(100, [4, 120]), heldRps: 80 }, plain)).toBeCloseTo(72, 9)
+    expect(secondRateRps({ ...of(100, [4, 120]), heldRps: 120 }, plain)).toBe(90)
+    expect(secondRateRps({ ...of(100, [64, 120]), heldRps: 20 }, plain)).toBeCloseTo(80, 9)
+  })
+
   test('with a demand is what each of as many replicas must serve, where the estimate reaches it', () => {
     const demand = (demandRps: number) => ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
     // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the usual.

@@ -11,17 +11,19 @@ const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */
 const lower = 0.95
 
-type Estimated = Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'foretoldRps'>
+type Estimated = Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'foretoldRps' | 'heldRps'>
 
 /**
- * At which rate a configuration is measured a second time. With a demand the rate that as many replicas must each serve, where the estimate reaches it.
+ * At which rate a configuration is measured a second time: the wider its interval, the lower, but not far below what a window held. With a demand the
+ * rate that as many replicas must each serve, where the estimate reaches it.
  */
 export function secondRateRps(candidate: Estimated & Pick<Candidate, 'status' | 'missed'>, objective: Objective): number {
-  const { capacityRps, capacityCi90Rps, status, missed } = candidate
+  const { capacityRps, capacityCi90Rps, heldRps = 0, status, missed } = candidate
   if (status === 'refuted' && missed) return lower * missed.rateRps
   const [low] = capacityCi90Rps
   const likely = derating * likelyRps(candidate)
-  const usual = low > 0 && low < capacityRps ? Math.min(likely, Math.sqrt(low * capacityRps)) : likely
+  const careful = Math.max(Math.sqrt(low * capacityRps), derating * heldRps)
+  const usual = low > 0 && low < capacityRps ? Math.min(likely, careful) : likely
   return Math.max(usual, shareOfDemand(capacityRps, objective))
 }
 

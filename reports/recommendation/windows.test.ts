@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
 import { measured, slo } from '../samples.contract.ts'
 import { window } from './windows.contract.ts'
-import { windowsOf } from './windows.ts'
+import { heldRpsOf, windowsOf } from './windows.ts'
 
 /** Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an exponential tail. */
 const seen = (p99Ms: number, asked: Slo, change: Partial<LoadPoint> = {}, made: Slo = slo) =>
@@ -85,4 +85,13 @@ test('closed loops hide their waiting, and sweeps have no one rate: neither is a
     at({ ...open, arrivals: { kind: 'gamma', cv: 2 } }, 30),
   ]
   expect(windowsOf({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([70, 30])
+})
+
+test('the highest rate that a window proved by itself counts below all that missed it', () => {
+  const at = (rateRps: number, kept: boolean | undefined, proven = kept === true) =>
+    ({ rateRps, kept, proven, sloMs: 20, sloCi95Ms: [19, 21], seconds: 1 }) as const
+  expect(heldRpsOf([])).toBeUndefined()
+  expect(heldRpsOf([at(100, true, false), at(90, undefined)])).toBeUndefined()
+  expect(heldRpsOf([at(100, true), at(200, true), at(300, true, false)])).toBe(200)
+  expect(heldRpsOf([at(100, true), at(200, true), at(150, false)])).toBe(100)
 })

@@ -30,6 +30,13 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
   }))
 }
 
+/** The highest rate at which one proved the SLO by itself, below all that missed it; undefined where none did. */
+export function heldRpsOf(windows: readonly Window[]): number | undefined {
+  const missedRps = Math.min(...windows.filter((w) => w.kept === false).map((w) => w.rateRps))
+  const held = windows.filter((w) => w.kept === true && w.proven && w.rateRps < missedRps)
+  return held.length > 0 ? Math.max(...held.map((w) => w.rateRps)) : undefined
+}
+
 function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
   if (!sameSlo(measured, slo)) return keptUnder(point, slo)
   if (keeps(point, slo) && !point.cut) return true

@@ -100,6 +100,7 @@ const candidate = z.object({
   }),
   capacityRps: z.number().min(0).meta({ description: 'highest rate that keeps the SLO, requests per second' }),
   capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
+  heldRps: figure.optional().meta({ description: 'highest rate at which a window proved the SLO by itself, below all that missed it' }),
   foretoldRps: z
     .tuple([figure, figure])
     .optional()

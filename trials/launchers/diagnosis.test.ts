@@ -38,6 +38,9 @@ test.each([
   ["Error: Cannot find module 'express'", 'missing'],
   ['tritonserver: error while loading shared libraries: libdcgm.so.3', 'missing'],
   ['RuntimeError: No CUDA GPUs are available', 'no-gpu'],
+  ['CUDA error: no kernel image is available for execution on the device', 'no-gpu'],
+  ['CUDA error: the provided PTX was compiled with an unsupported toolchain.', 'no-gpu'],
+  ['RuntimeError: CUDA driver version is insufficient for CUDA runtime version', 'no-gpu'],
   ['AssertionError: batch size must be positive', 'crashed'],
   ['', 'crashed'],
 ])('%s is %s', (log, kind) => expect(kindOf(log)).toBe(kind))

@@ -35,7 +35,15 @@ const gpuMemoryLines = [
 /** What an end for want of memory says of itself tells that it was the GPU's; where it does not, it may have been the machine's. */
 export const lacksGpuMemory = (detail: string): boolean => gpuMemoryLines.some((pattern) => pattern.test(detail))
 
-const noGpuLines = [/no CUDA-capable device is detected/i, /CUDA_ERROR_NO_DEVICE/, /No CUDA GPUs are available/i]
+const noGpuLines = [
+  /no CUDA-capable device is detected/i,
+  /CUDA_ERROR_NO_DEVICE/,
+  /No CUDA GPUs are available/i,
+  // Code that was built for other GPUs, or for a newer driver.
+  /no kernel image is available for execution on the device|CUDA_ERROR_NO_BINARY_FOR_GPU/i,
+  /PTX was compiled with an unsupported toolchain|UNSUPPORTED_PTX_VERSION|cudaErrorUnsupportedPtxVersion/i,
+  /CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver/i,
+]
 const portTakenLines = [/EADDRINUSE/, /address already in use/i, /Connection in use: \(/] // the last is gunicorn's
 const missingLines = [
   /ModuleNotFoundError: .*/,

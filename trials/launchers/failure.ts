@@ -101,7 +101,23 @@ export const describeCause = (cause: Cause, how: string): string => {
   }
 }
 
+/** Frames of a stack, which stand after what went wrong: glibc's, gdb's and V8's native ones, JavaScript's and Java's, and what Node adds below. */
+const frames = [
+  /^\S*(\([^)]*\))?\s*\[0x[0-9a-f]+\]$/i,
+  /^#\d+\s+0x[0-9a-f]+/i,
+  /^\d+: 0x[0-9a-f]+/i,
+  /^(at |\[New LWP|\[Thread debugging|Using host libthread_db|-{3,} Native stack trace|Node\.js v\d)/,
+]
+const isFrame = (line: string): boolean => frames.some((pattern) => pattern.test(line))
+
+/** The end of the log without stacks, where anything is left then. */
 export const lastLines = (log: LogEnd): string => {
-  const lines = log.tail(3).trim()
-  return lines === '' ? '; it printed nothing' : `; last lines: ${lines.split('\n').join(' | ')}`
+  const lines = log
+    .tail(60)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+  const said = lines.filter((line) => !isFrame(line))
+  const last = (said.length > 0 ? said : lines).slice(-3)
+  return last.length === 0 ? '; it printed nothing' : `; last lines: ${last.join(' | ')}`
 }

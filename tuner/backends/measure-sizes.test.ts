@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { protocolFor } from '../../profiler/index.ts'
+import { protocolFor, type Target } from '../../profiler/index.ts'
 import { measureSizes } from './measure-sizes.ts'
 
 let server: Server | undefined
@@ -32,7 +32,7 @@ async function serving(msOf: (n: number, items: number) => number, mostItems = N
 
 const measure = (url: string, readings: number[] = []) =>
   measureSizes(
-    { target: { kind: 'http', url, serverPids: () => [] }, usage: async () => ({}) as never },
+    { target: { kind: 'http', url, serverPids: () => [] } as unknown as Target, usage: async () => ({}) as never },
     {
       protocol: protocolFor('oip-v2'),
       model: 'm',
