@@ -35,6 +35,8 @@ export interface AnchoredOn extends Anchored {
   readonly on?: Pick<DeviceCall, 'gpu' | 'mig' | 'share' | 'sharing'>
   /** GPU memory of one process at a batch, fitted to readings of it. */
   readonly memory?: ServerMemory
+  /** What its host does for each request, one after the other, as far as it holds the batches up: ms, and how unsure. */
+  readonly perRequest?: DeviceLatency
 }
 
 /** A modelled quantity. `relativeError`: 0.06 = it is off by at most 6 % of the truth in about two of three cases; by 0.5, the truth is 2/3 to twice of it. */

@@ -5,6 +5,8 @@ import { priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import { untried } from '../../search/untried.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
+import { variantParameter } from '../../trials/launchers/variants.ts'
+import { resourceParameters, servingParameters } from '../../trials/resources.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -70,7 +72,12 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     const estimated = asked.estimator.estimate(asked.configuration)
     if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
     else if (estimated.capacityRps === 0) sloUnattainable++
-    else rows.push(rowOf(configuration, label(configuration), estimated, problem))
+    else {
+      const relativeError = isOffCalibration(experiment, configuration)
+        ? Math.hypot(estimated.relativeError, offCalibration)
+        : estimated.relativeError
+      rows.push(rowOf(configuration, label(configuration), { ...estimated, relativeError }, problem))
+    }
   }
   return {
     schema: 'tune.estimate/v1',
@@ -87,14 +94,38 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   }
 }
 
+/** As `relativeError`, of a configuration that differs from the calibrated one in something of which the device model knows nothing: a factor of two. */
+const offCalibration = 0.5
+const foretold: ReadonlySet<string> = new Set<string>([...resourceParameters, ...servingParameters, variantParameter])
+
+/** The parameters of which the effect on a calibrated server is not known. */
+const unforetold = ({ calibrated, space }: Experiment): string[] =>
+  calibrated === undefined ? [] : space.parameters.map(({ name }) => name).filter((name) => !foretold.has(name))
+
+const isOffCalibration = (experiment: Experiment, configuration: Configuration): boolean =>
+  unforetold(experiment).some((name) => configuration[name] !== experiment.calibrated!.configuration[name])
+
+/** The values that a calibration says nothing beyond: 'dtype other than fp16'. */
+function calibratedAlone(experiment: Experiment): string {
+  const names = unforetold(experiment)
+  if (names.length === 0) return ''
+  const values = names.map((name) => `${name} other than ${experiment.calibrated!.configuration[name]}`)
+  return `What ${values.join(', ')} changes is not known: there the error is a factor of two. `
+}
+
 /** What is behind the figures: language models have a model of their own. */
-const caveatOf = ({ model, variants, own, calibrated }: Experiment): string =>
-  (calibrated ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. ` : '') +
-  (architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
-    ({ kind }) => kind === 'decoder',
+const caveatOf = (experiment: Experiment): string => {
+  const { model, variants, own, calibrated } = experiment
+  return (
+    (calibrated ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. ` : '') +
+    calibratedAlone(experiment) +
+    (architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
+      ({ kind }) => kind === 'decoder',
+    )
+      ? 'ESTIMATED by a closed form of continuous batching over a model of the server, fitted to whole servers that others measured: nothing was launched or measured'
+      : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
   )
-    ? 'ESTIMATED by a closed form of continuous batching over a model of the server, fitted to whole servers that others measured: nothing was launched or measured'
-    : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
+}
 
 function rowOf(
   configuration: Configuration,

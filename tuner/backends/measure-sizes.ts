@@ -35,7 +35,7 @@ export async function measureSizes(
   { target, usage }: Pick<Predictor, 'target' | 'usage'>,
   { protocol, model, payload, batches, processes, onReading }: Sizes,
   signal: AbortSignal,
-): Promise<Pick<ServerCalibration, 'points' | 'memory'> & { readonly refused?: number; readonly faster?: number }> {
+): Promise<Pick<ServerCalibration, 'points' | 'memory' | 'saturation'> & { readonly refused?: number; readonly faster?: number }> {
   if (target.kind !== 'http') throw new TypeError('not a server that listens')
   const memory: { batch: number; gpuMemoryMiB: number }[] = []
   const generator = new HttpLoadGenerator()
@@ -72,6 +72,16 @@ export async function measureSizes(
     }
     return true
   }
+  /** Requests of one item, as many at once as the largest size has items. */
+  const saturated = async (connections: number): Promise<ServerCalibration['saturation']> => {
+    const asked = await protocol.prepare(target.url, model, withItems(payload, 1), signal)
+    const play = (durationS: number) =>
+      generator.play({ ...asked, serverPids: target.serverPids }, { kind: 'closed', connections, durationS }, signal)
+    await play(windowS)
+    const { latencyMs, elapsedS } = await play(2 * windowS)
+    const answered = [...latencyMs].filter((ms) => Number.isFinite(ms)).length
+    return answered < 0.9 * latencyMs.length ? undefined : { connections, rps: answered / elapsedS }
+  }
   /** By which part the size that moved most was slower in the round before. */
   const moved = () => Math.max(...[...served.values()].map((rounds) => median(rounds.at(-2)!) / median(rounds.at(-1)!) - 1))
   try {
@@ -85,7 +95,14 @@ export async function measureSizes(
     const shared = processes > 1 ? batches[Math.min(2, batches.length - 1)]! : undefined
     const together = shared === undefined ? undefined : await measure(shared, 2)
     if (together !== undefined) points.push({ batch: shared!, latencyMs: median(together), processes: 2 })
-    return { points, memory, ...(refused !== undefined && { refused }), ...(faster > settledWithin && { faster }) }
+    const saturation = served.size > 0 ? await saturated(batches.at(-1)!) : undefined
+    return {
+      points,
+      memory,
+      ...(saturation && { saturation }),
+      ...(refused !== undefined && { refused }),
+      ...(faster > settledWithin && { faster }),
+    }
   } finally {
     await generator.close()
   }

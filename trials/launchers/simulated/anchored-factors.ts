@@ -42,14 +42,14 @@ function movedAnchoredPrior(anchored: AnchoredOn, logFactors: readonly number[],
   const size = anchored.at.length
   const rateAt = (moved: readonly number[]) => {
     const at = movedAnchor(anchored, moved.slice(0, size))
-    const cpu = anchoredStage(at)
-    return ({ resources: { gpu, gpuShare }, serving, anchor }: ModelledServer, model: TimedModel): number => {
+    return ({ resources: { gpu, gpuShare, cpuCores }, serving, anchor }: ModelledServer, model: TimedModel): number => {
       const held = gpuShare > 0 ? Math.log(gpuShare) : 0
       const factor = Math.exp((moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * held)
       const deviceMs = anchor?.deviceMs
       // Inference on the CPU alone has no fit.
       if (deviceMs === undefined) return Math.log(softCapacity(predictTimedCapacity(model, slo), slo))
       const times = model.sizes.map((batch) => anchoredMs(at, batch, factor * deviceMs(batch), serving.instances))
+      const cpu = anchoredStage(at, { instances: serving.instances, cpuCores }, anchored.perRequest)
       return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
     }
   }

@@ -181,9 +181,9 @@ class Run {
     const factors = this.#jitter.cpu
     const prepareMs = cpu.prepareMs * factors[(this.#jitter.fromRequest + request) & (factors.length - 1)]!
     const service = slowdown * (cpu.acceptMs + prepareMs)
-    const ready = start + service
+    const ready = cpu.within ? start : start + service
     this.#acceptFree = start + slowdown * cpu.acceptMs
-    coreFree[core] = ready
+    coreFree[core] = start + service
     this.cpuBusyMs += service / slowdown
     // Nearly in order: cores overtake one another by a few places at most.
     const { waiting, readyAt } = this.buffers

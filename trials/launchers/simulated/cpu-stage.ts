@@ -1,5 +1,6 @@
 /** What a request costs on the CPU before it can join a batch. */
 import { type Architecture, defaultSequenceLength, takesOf } from '../../devices/architecture.ts'
+import type { AnchoredOn } from '../../devices/device-model.ts'
 
 export interface CpuStage {
   /** On the server's one event loop: reading, parsing and answering, ms. */
@@ -12,6 +13,8 @@ export interface CpuStage {
   readonly overheadMs: number
   /** As `DeviceLatency.relativeError`, of the CPU times. */
   readonly relativeError: number
+  /** The times are part of those of the batches: they bound the rate, and no request takes them twice. */
+  readonly within?: boolean
 }
 
 /**
@@ -31,13 +34,19 @@ export function cpuStageOf(architecture: Architecture, sequenceLength = defaultS
 }
 
 /**
- * Of a server whose batch times were measured whole: the host's work is in them. Cores bound the rate all the same, by what the host does for each item.
+ * Of a server whose batch times were measured whole: the host's work is in them, each process on a core. What waits beside is for a core where there are more
+ * processes than cores, and for the one loop that takes requests.
  * @param at the server's fit
  */
-export const anchoredStage = (at: readonly number[]): CpuStage => ({
-  acceptMs: 0,
-  prepareMs: Math.exp(at[1]!),
+export const anchoredStage = (
+  at: readonly number[],
+  { instances, cpuCores }: { readonly instances: number; readonly cpuCores: number },
+  perRequest?: AnchoredOn['perRequest'],
+): CpuStage => ({
+  acceptMs: perRequest?.ms ?? 0,
+  prepareMs: instances > cpuCores ? Math.exp(at[1]!) : 0,
   jitter: 0,
   overheadMs: 0,
-  relativeError: 0,
+  relativeError: perRequest?.relativeError ?? 0,
+  within: true,
 })

@@ -42,7 +42,8 @@ export function modelledServer(
   anchored?: AnchoredOn,
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
-  const serving = servingParametersOf(configuration, defaults)
+  // A server's own latencies have its delay in them.
+  const serving = servingParametersOf(configuration, anchored === undefined ? defaults : { maxDelayMs: 0, ...defaults })
   if (resources.gpu === undefined) return { architecture, resources, serving, batchLatency: onCores(architecture, resources, serving) }
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig = resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)

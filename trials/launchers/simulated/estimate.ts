@@ -229,8 +229,10 @@ export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number
   Math.max(1, resources.gpus) * (anchor ? serving.instances : 1)
 
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
-export const stageOf = ({ architecture, serving, anchor }: ModelledServer): CpuStage =>
-  anchor ? anchoredStage(anchor.anchored.at) : cpuStageOf(architecture, serving.sequenceLength)
+export const stageOf = ({ architecture, resources, serving, anchor }: ModelledServer): CpuStage =>
+  anchor
+    ? anchoredStage(anchor.anchored.at, { ...serving, ...resources }, anchor.anchored.perRequest)
+    : cpuStageOf(architecture, serving.sequenceLength)
 
 /** No bar is as wide as the whole. */
 const mostDeviceError = 0.95

@@ -90,7 +90,7 @@ export function latencyPercentileMs(model: TimedModel, rateRps: number, percenti
   const busyNow = Math.min(1, meanwhile / batch)
   const underWay = formingMs * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
   const queued = tail(busy / (2 * (1 - busy)), busy, percentile) * (fullMs / B)
-  return cpu.overheadMs + cpuMs + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
+  return cpu.overheadMs + (cpu.within ? 0 : cpuMs) + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
 }
 
 /** The highest rate that keeps the SLO. */
@@ -104,7 +104,8 @@ export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percenti
   const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A lone request waits out the delay of its batch of one.
-  const idleMs = cpu.overheadMs + cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter) + (B > 1 ? model.maxDelayMs : 0) + times[0]!
+  const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
+  const idleMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (idleMs > slo.limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
   const capacityRps = highestRate(model, slo, saturationRps)
   const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'

@@ -1,10 +1,11 @@
 /** `tune calibrate`: a server measured at a few batch sizes, kept in the store; what is kept listed and removed. */
 
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { latency } from '../../../reports/format.ts'
+import { latency, rate } from '../../../reports/format.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { findGpu } from '../../../trials/devices/catalogue.ts'
+import type { AnchoredOn } from '../../../trials/devices/device-model.ts'
 import { anchoredBy, type ServerCalibration } from '../../../trials/devices/server-calibration.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../../trials/resources.ts'
@@ -68,7 +69,7 @@ async function measure(experiment: Experiment, flags: CalibrateFlags, machine: M
     process.stderr.write(`starting ${server} on ${device}\n`)
     const predictor = await backend.launcher.launch(configuration, 1, signal)
     try {
-      const { points, memory, refused, faster } = await measureSizes(
+      const { points, memory, saturation, refused, faster } = await measureSizes(
         predictor,
         {
           protocol,
@@ -93,12 +94,22 @@ async function measure(experiment: Experiment, flags: CalibrateFlags, machine: M
         )
       const model = architecture.name
       const name = [server, model, device].map(slug).join('-')
-      const calibration = { name, server, model, device, measuredAt: new Date().toISOString(), configuration, points, memory }
+      const calibration = {
+        name,
+        server,
+        model,
+        device,
+        measuredAt: new Date().toISOString(),
+        configuration,
+        points,
+        memory,
+        ...(saturation && { saturation }),
+      }
       // Whatever cannot be read back is refused before it is kept.
       const anchored = anchoredBy(calibration, architecture, experiment.own.gpus)
       await keepCalibration(experiment.dbPath, calibration)
       if (flags.json) process.stdout.write(`${JSON.stringify(calibration, null, 2)}\n`)
-      else process.stdout.write(`${summary(calibration, anchored.at).join('\n')}\n`)
+      else process.stdout.write(`${summary(calibration, anchored).join('\n')}\n`)
       return exitCodes.ok
     } finally {
       await predictor.stop()
@@ -156,14 +167,18 @@ const slug = (text: string) =>
     .replace(/[^a-z0-9.]+/g, '-')
     .replace(/^-+|-+$/g, '')
 
-function summary({ name, points, memory }: ServerCalibration, at: readonly number[]): string[] {
+function summary({ name, points, memory, saturation }: ServerCalibration, { at, perRequest }: AnchoredOn): string[] {
   const [host, perItem, floor, level] = at as readonly [number, number, number, number]
   return [
     `Kept as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with their GPU memory' : ''}.`,
     `Host ${latency(Math.exp(host))} and ${latency(Math.exp(perItem))} an item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
+    ...(saturation === undefined ? [] : [saturationLine(saturation, perRequest)]),
     `Used by tune and tune estimate for this server and model, and elsewhere with --calibration ${name}`,
   ]
 }
+
+const saturationLine = ({ connections, rps }: NonNullable<ServerCalibration['saturation']>, perRequest: AnchoredOn['perRequest']) =>
+  `${connections} requests at once: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow: the host takes about ${latency(perRequest.ms)} for each request`}.`
 
 const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
   `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two at once' : ''}`
