@@ -37,8 +37,8 @@ export interface Slowdown {
   readonly emulated?: boolean
 }
 
-/** The published pairs' mean, and how far models and neighbours lie from it; other GPUs are taken to be like it, the spread doubled for that. */
-const assumed = { mean: mpsPull.mean, deviation: 2 * mpsPull.deviation }
+/** The known pairs' mean, and how far models, neighbours and GPUs lie from it; other GPUs are taken to be like those two. */
+const assumed = mpsPull
 /** Of a measured pair that is measured again, as a part of its slowdown. */
 const repeatability = 0.02
 const upperEnd = 2

@@ -40,13 +40,13 @@ function wrongOn(gpus: readonly PackedGpu[]): string[] {
   })
 }
 
-test('what nobody measured is assumed as the published pairs are, and planned for at its upper end', () => {
+test('what nobody measured is assumed as the known pairs are, and planned for at its upper end', () => {
   const own = { model: 'a', share: 0.5, latencyMs: 20 }
   const { expected, upper, how } = slows('V100', own, [{ model: 'b', share: 0.5, latencyMs: 20 }])
-  // The four pairs on halves: 4.9, 5.1, 12.6 and 9.3 % slower, with few scheduling waits.
-  expect(expected).toBeCloseTo(1.08, 2)
-  expect(upper).toBeGreaterThan(1.126)
-  expect(upper).toBeLessThan(1.3)
+  // On halves of a V100 4.9 to 12.6 % slower, of an H200 10.8 to 36.5 %, with few scheduling waits.
+  expect(expected).toBeCloseTo(1.167, 2)
+  expect(upper).toBeGreaterThan(1.35)
+  expect(upper).toBeLessThan(1.45)
   expect(how).toBe('assumed')
   expect(slows('V100', own, [])).toMatchObject({ expected: 1, upper: 1 })
   const two = [1, 2].map((i) => ({ model: `b${i}`, share: 0.25, latencyMs: 20 }))
@@ -69,19 +69,19 @@ test('a measured pair says how it is; others on its kind of GPU learn from it, a
 
 test('two models that need half a GPU each live on one, memory allowing; a batch that gets too slow does not count', async () => {
   const [a, b] = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60), on(1, 100)))
-  const packed = await pack([a!, b!], [45, 45], [kind])
+  const packed = await pack([a!, b!], [40, 40], [kind])
   expect(packed.gpus).toHaveLength(1)
   expect(wrongOn(packed.gpus)).toEqual([])
   expect(packed.gpus[0]!.slots[0]!.segment!.beside).toMatchObject({ aloneRps: 60, how: 'assumed' })
   // What is assumed at its upper end takes more than the 4 % between 60 and 58.
   expect((await pack([a!, b!], [58, 58], [kind])).gpus).toHaveLength(2)
   const large = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 9000), on(1, 100)))
-  expect((await pack(large, [45, 45], [kind])).gpus).toHaveLength(2)
+  expect((await pack(large, [40, 40], [kind])).gpus).toHaveLength(2)
   const slow = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 2000, 95), on(1, 100)))
-  expect((await pack(slow, [45, 45], [kind])).gpus).toHaveLength(2)
-  expect((await pack([a!, b!], [45, 45], [unshared(kind)])).gpus).toHaveLength(2)
-  expect((await pack([a!, b!], [45, 45], [kind], 20, { spared: new Set(), apart: [['a', 'b']] })).gpus).toHaveLength(2)
-  const spared = await pack([a!, b!], [45, 45], [kind], 20, { spared: new Set(['a']), apart: [] })
+  expect((await pack(slow, [40, 40], [kind])).gpus).toHaveLength(2)
+  expect((await pack([a!, b!], [40, 40], [unshared(kind)])).gpus).toHaveLength(2)
+  expect((await pack([a!, b!], [40, 40], [kind], 20, { spared: new Set(), apart: [['a', 'b']] })).gpus).toHaveLength(2)
+  const spared = await pack([a!, b!], [40, 40], [kind], 20, { spared: new Set(['a']), apart: [] })
   expect(spared.gpus.flatMap(({ slots }) => slots).filter(({ model, segment }) => model === 'a' && segment!.share !== undefined)).toEqual(
     [],
   )
@@ -104,7 +104,7 @@ test('a smaller share for one slows the other less, a configuration with less me
   expect(packed.gpus.map(({ slots }) => slots.map(({ slice }) => slice))).toEqual([['50%', '30%']])
   expect(wrongOn(packed.gpus)).toEqual([])
   const light = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 9000), on(0.5, 50, 6000)))
-  const fitting = await pack(light, [40, 45], [kind])
+  const fitting = await pack(light, [36, 40], [kind])
   expect(fitting.gpus).toHaveLength(1)
   expect(wrongOn(fitting.gpus)).toEqual([])
   const alone = await pack([modelOf('a', on(0.5, 60, 9000))], [50], [kind])

@@ -19,7 +19,7 @@ import {
   slowdownErrors,
 } from './calibration/coefficients-from.ts'
 import { isCompiled } from './calibration/fit-coefficients.ts'
-import { type LatencyRow, publishedTables, readTables, type Tables } from './calibration/published-tables.ts'
+import { heldOut, heldOutTables, type LatencyRow, publishedTables, readTables, type Tables } from './calibration/published-tables.ts'
 import { type Coefficients, calibration } from './coefficients.ts'
 import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
 import { coverageOf, statedErrors } from './testing/stated-errors.ts'
@@ -123,11 +123,22 @@ if (options.llm) {
   anchoredReport('ResNet-50 by framework', foretoldFrameworks(frameworks, [1, 8, 32, 128]))
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2'])
     anchoredReport(`ParvaGPU ${model}, slices and processes`, foretoldProcesses(model))
+  for (const program of ['pytorch', 'cuda-graphs'])
+    anchoredReport(
+      `PyTorch on an H200, ${program}`,
+      foretoldFrameworks(
+        heldOut('pytorch-h200.csv').filter(({ runtime }) => runtime === program),
+        [1, 4, 16, 64],
+      ),
+    )
   anchoredReport('time between tokens, llama-7b', foretoldLlmServers([1, 4, 16]))
   for (const line of languageServerLines()) console.log(line)
   console.log('MPS share')
   report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
   report('slowdown by physics alone', slowdownErrors(tables.share, fitted))
+  const sharesOfH200 = heldOutTables().share.filter(({ gpu }) => gpu.name === 'H200')
+  report('the same on an H200, which no table has', slowdownErrors(sharesOfH200, fitted))
+  coverage('BERT-base on shares of an H200, latency', sharesOfH200, fitted)
   console.log('GPU memory')
   report(
     'in-sample',

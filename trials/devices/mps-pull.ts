@@ -1,10 +1,34 @@
 /**
- * How much slower a model gets under MPS for each whole GPU that its neighbours take, at their busiest. Two of one model on halves of a V100, latency beside over alone, of AlexNet,
- * ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022; icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1); no other pair is public there.
+ * How much slower a model gets under MPS for each whole GPU that its neighbours take, at their busiest: latency beside over alone at the same share. On a V100, two of one model on
+ * halves, AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022; icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1). On an H200, BERT-base in
+ * fp16 on texts of 128 tokens, by batch and neighbour, as measured for this project (`tables/h200-neighbours.csv`): a small batch beside a large one suffers most.
  */
 import { mean, standardDeviation } from 'simple-statistics'
 
-const published = [3.8653 / 3.6834, 21.2965 / 20.2699, 58.5846 / 52.0246, 89.0054 / 81.3991]
-const pulls = published.map((slowdown) => (slowdown - 1) / 0.5)
+/** Latency alone and beside, ms, and the share that the neighbour takes. */
+const pairs: readonly (readonly [alone: number, beside: number, othersShare: number])[] = [
+  ...([
+    [3.6834, 3.8653, 0.5],
+    [20.2699, 21.2965, 0.5],
+    [52.0246, 58.5846, 0.5],
+    [81.3991, 89.0054, 0.5],
+  ] as const),
+  ...([
+    [0.563, 0.692, 0.5],
+    [1.088, 1.333, 0.5],
+    [3.207, 3.985, 0.5],
+  ] as const),
+  ...([
+    [1.088, 1.485, 0.5],
+    [3.207, 3.576, 0.5],
+    [0.563, 0.74, 0.5],
+    [3.207, 3.555, 0.5],
+  ] as const),
+  ...([
+    [1.807, 1.944, 0.5],
+    [1.088, 1.169, 0.25],
+  ] as const),
+]
+const pulls = pairs.map(([alone, beside, othersShare]) => (beside / alone - 1) / othersShare)
 
 export const mpsPull = { mean: mean(pulls), deviation: standardDeviation(pulls) } as const

@@ -59,8 +59,9 @@ export function readTables(directory: string): Tables {
 const own = fileURLToPath(new URL('../tables', import.meta.url))
 /** The tables that the model is fitted to. */
 export const publishedTables = (): Tables => readTables(own)
-/** The rows of a table that nothing is fitted to. */
-export const heldOut = (table: string): LatencyRow[] => readTables(join(own, 'held-out')).latency.filter((row) => row.table === table)
+/** Tables that nothing is fitted to. */
+export const heldOutTables = (): Tables => readTables(join(own, 'held-out'))
+export const heldOut = (table: string): LatencyRow[] => heldOutTables().latency.filter((row) => row.table === table)
 
 function add(tables: Tables, table: string, row: Record<string, string>): void {
   const architecture = architectureOfRow(row)

@@ -18,9 +18,9 @@ export interface Foretold {
   readonly relativeError: number
 }
 
-/** Every framework, GPU and precision that has at least three of the anchor batches. */
+/** Every framework, GPU, precision, model and length that has at least three of the anchor batches. */
 export function foretoldFrameworks(rows: readonly LatencyRow[], anchorBatches: readonly number[]): Foretold[] {
-  const groupOf = (r: LatencyRow) => `${r.runtime} ${r.gpu.name} ${r.precision}`
+  const groupOf = (r: LatencyRow) => `${r.runtime} ${r.gpu.name} ${r.precision} ${r.architecture.name} ${r.sequenceLength}`
   return [...new Set(rows.map(groupOf))].flatMap((group) => {
     const own = rows.filter((row) => groupOf(row) === group)
     const isAnchor = (row: LatencyRow) => anchorBatches.includes(row.batch)
