@@ -12,6 +12,7 @@ import { bornOut } from './expectation.ts'
 import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
 import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
+import { isThrottled, throttledCapacity } from './limits/throttle.ts'
 import { windowCapacityWithin } from './limits/window-limit.ts'
 import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { openingLoop, saturate } from './saturation.ts'
@@ -151,6 +152,7 @@ class OpenSearch {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
+      if (isThrottled(session.loops)) return throttledCapacity(session, effort, this.idle, this.options)
       const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
       if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
     }

@@ -81,6 +81,25 @@ function wakingUp(ms: number, cold: number, restMs: number) {
   }
 }
 
+/** Computing time of so many ms in each period, as a cgroup's quota is (Linux, sched-bwc.rst): what has used it up waits for the next period. For one worker. */
+function underQuota(quotaMs: number, periodMs: number) {
+  let period = -1
+  let usedMs = 0
+  return (workMs: number, fromMs: number): number => {
+    let [atMs, leftMs] = [fromMs, workMs]
+    while (leftMs > 1e-9) {
+      const now = Math.floor(atMs / periodMs + 1e-9)
+      if (now > period) [period, usedMs] = [now, 0]
+      const endsMs = (now + 1) * periodMs
+      const ranMs = Math.min(leftMs, quotaMs - usedMs, endsMs - atMs)
+      usedMs += ranMs
+      leftMs -= ranMs
+      atMs = leftMs > 1e-9 && quotaMs - usedMs <= 1e-9 ? endsMs : atMs + ranMs
+    }
+    return atMs - fromMs
+  }
+}
+
 /** Times as long that requests are served which a server has not had many of yet: so many at first, and e times less of what is too much with every `requests` (a compiler, caches). */
 function warming(times: number, requests: number) {
   let served = 0
@@ -116,7 +135,31 @@ function padded(baseMs: number, eachMs: number) {
   }
 }
 
+/** One worker under a quota. */
+function throttled(quotaMs: number, maxBatch: number, workMs: (batch: number, uniform: Uniform) => number) {
+  return (seed: number) => {
+    const run = underQuota(quotaMs, 100)
+    return new QueueServer({ seed, servers: 1, maxBatch, serviceMs: (batch, uniform, atMs) => run(workMs(batch, uniform), atMs) })
+  }
+}
+
 export const furtherCases: readonly VirtualCase[] = [
+  of(
+    'one worker 4 ms, 60 of each 100 ms of computing time',
+    60,
+    throttled(60, 1, (_, uniform) => 4 * jitter(uniform, 0.2)),
+  ),
+  of(
+    'one worker 7 ms, 50 of each 100 ms of computing time',
+    200,
+    throttled(50, 1, (_, uniform) => 7 * jitter(uniform, 0.4)),
+  ),
+  of(
+    'batches of 16 in 5 + 0.5 n ms, 50 of each 100 ms of computing time',
+    200,
+    throttled(50, 16, (batch, uniform) => (5 + 0.5 * batch) * jitter(uniform, 0.1)),
+    true,
+  ),
   of(
     'one worker 6 ms, requests that waited 80 ms are refused',
     150,
