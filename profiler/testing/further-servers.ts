@@ -8,6 +8,7 @@ import { DisciplineServer } from './discipline-server.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'
 import { QueueServer } from './queue-server.ts'
+import { QuotaServer } from './quota-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
@@ -81,25 +82,6 @@ function wakingUp(ms: number, cold: number, restMs: number) {
   }
 }
 
-/** Computing time of so many ms in each period, as a cgroup's quota is (Linux, sched-bwc.rst): what has used it up waits for the next period. For one worker. */
-function underQuota(quotaMs: number, periodMs: number) {
-  let period = -1
-  let usedMs = 0
-  return (workMs: number, fromMs: number): number => {
-    let [atMs, leftMs] = [fromMs, workMs]
-    while (leftMs > 1e-9) {
-      const now = Math.floor(atMs / periodMs + 1e-9)
-      if (now > period) [period, usedMs] = [now, 0]
-      const endsMs = (now + 1) * periodMs
-      const ranMs = Math.min(leftMs, quotaMs - usedMs, endsMs - atMs)
-      usedMs += ranMs
-      leftMs -= ranMs
-      atMs = leftMs > 1e-9 && quotaMs - usedMs <= 1e-9 ? endsMs : atMs + ranMs
-    }
-    return atMs - fromMs
-  }
-}
-
 /** Times as long that requests are served which a server has not had many of yet: so many at first, and e times less of what is too much with every `requests` (a compiler, caches). */
 function warming(times: number, requests: number) {
   let served = 0
@@ -135,30 +117,64 @@ function padded(baseMs: number, eachMs: number) {
   }
 }
 
-/** One worker under a quota. */
-function throttled(quotaMs: number, maxBatch: number, workMs: (batch: number, uniform: Uniform) => number) {
-  return (seed: number) => {
-    const run = underQuota(quotaMs, 100)
-    return new QueueServer({ seed, servers: 1, maxBatch, serviceMs: (batch, uniform, atMs) => run(workMs(batch, uniform), atMs) })
-  }
-}
+/** Workers that share so many ms of computing time in each period, Linux' own unless said. */
+const throttled =
+  (quotaMs: number, workers: number, maxBatch: number, workMs: (batch: number, uniform: Uniform) => number, periodMs = 100) =>
+  (seed: number) =>
+    new QuotaServer({ seed, workers, maxBatch, quotaMs, periodMs, workMs })
 
 export const furtherCases: readonly VirtualCase[] = [
   of(
     'one worker 4 ms, 60 of each 100 ms of computing time',
     60,
-    throttled(60, 1, (_, uniform) => 4 * jitter(uniform, 0.2)),
+    throttled(60, 1, 1, (_, uniform) => 4 * jitter(uniform, 0.2)),
   ),
   of(
     'one worker 7 ms, 50 of each 100 ms of computing time',
     200,
-    throttled(50, 1, (_, uniform) => 7 * jitter(uniform, 0.4)),
+    throttled(50, 1, 1, (_, uniform) => 7 * jitter(uniform, 0.4)),
   ),
   of(
     'batches of 16 in 5 + 0.5 n ms, 50 of each 100 ms of computing time',
     200,
-    throttled(50, 16, (batch, uniform) => (5 + 0.5 * batch) * jitter(uniform, 0.1)),
+    throttled(50, 1, 16, (batch, uniform) => (5 + 0.5 * batch) * jitter(uniform, 0.1)),
     true,
+  ),
+  of(
+    'four workers 12 ms, 100 of each 100 ms of computing time',
+    300,
+    throttled(100, 4, 1, (_, uniform) => 12 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'four workers 20 ms, 200 of each 100 ms of computing time',
+    200,
+    throttled(200, 4, 1, (_, uniform) => 20 * jitter(uniform, 0.5)),
+  ),
+  of(
+    'one worker 5 ms, 90 of each 100 ms of computing time',
+    80,
+    throttled(90, 1, 1, (_, uniform) => 5 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'one worker 6 ms, 125 of each 250 ms of computing time',
+    400,
+    throttled(125, 1, 1, (_, uniform) => 6 * jitter(uniform, 0.3), 250),
+  ),
+  of(
+    'two workers, batches of 8 in 10 + 2 n ms, 120 of each 100 ms of computing time',
+    250,
+    throttled(120, 2, 8, (batch, uniform) => (10 + 2 * batch) * jitter(uniform, 0.1)),
+    true,
+  ),
+  of(
+    'two workers 15 ms, 160 of each 100 ms of computing time',
+    150,
+    throttled(160, 2, 1, (_, uniform) => 15 * jitter(uniform, 0.4)),
+  ),
+  of(
+    'one worker 8 ms, 75 of each 100 ms of computing time',
+    120,
+    throttled(75, 1, 1, (_, uniform) => 8 * jitter(uniform, 0.6)),
   ),
   of(
     'one worker 6 ms, requests that waited 80 ms are refused',
