@@ -177,6 +177,16 @@ export const furtherCases: readonly VirtualCase[] = [
     throttled(75, 1, 1, (_, uniform) => 8 * jitter(uniform, 0.6)),
   ),
   of(
+    'eight workers 30 ms, 100 of each 100 ms of computing time',
+    500,
+    throttled(100, 8, 1, (_, uniform) => 30 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'three workers, 80 % 4 ms, 20 % 25 ms, 150 of each 100 ms of computing time',
+    150,
+    throttled(150, 3, 1, (_, uniform) => (uniform() < 0.8 ? 4 : 25) * jitter(uniform, 0.1)),
+  ),
+  of(
     'one worker 6 ms, requests that waited 80 ms are refused',
     150,
     (seed) => new DisciplineServer({ seed, servers: 1, workMs: (uniform) => 6 * jitter(uniform, 0.3), takes: oldest, patienceMs: 80 }),
