@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CapacityOutcome, Measurement } from '../types.ts'
-import { atMost, between, capacityOf, noCapacity, unknownCapacity } from './known-capacity.ts'
+import { atMost, between, capacityOf, halfWidthOf, noCapacity, unknownCapacity } from './known-capacity.ts'
 
 const infinite = Number.POSITIVE_INFINITY
 
@@ -32,4 +32,8 @@ test.each<[CapacityOutcome, number, [number, number], string]>([
   const stored = { outcome, capacityRps, capacityCi90Rps } as unknown as Measurement
   expect(capacityOf(stored)).toEqual({ capacityRps, capacityCi90Rps, known })
   expect(capacityOf({ ...stored, known: 'nothing' }).known).toBe('nothing')
+})
+
+test('half the width of an interval is a share of the capacity, not of its middle', () => {
+  expect(halfWidthOf({ capacityRps: 50, capacityCi90Rps: [40, 70] })).toBe(0.3)
 })

@@ -41,6 +41,10 @@ export function between(heldRps: number, boundRps: number, capacityRps = heldRps
   return { capacityRps, capacityCi90Rps: [heldRps, boundRps], known }
 }
 
+/** Half the width of an interval, as a share of the capacity. */
+export const halfWidthOf = ({ capacityRps, capacityCi90Rps: [low, high] }: Omit<Capacity, 'known'>): number =>
+  (high - low) / 2 / capacityRps
+
 /** The capacity of a measurement. Stores older than `known` tell it by their outcome and interval. */
 export function capacityOf(measurement: Measurement): Capacity {
   const { capacityRps, capacityCi90Rps, outcome } = measurement

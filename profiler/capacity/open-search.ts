@@ -1,7 +1,7 @@
 /** Capacity by open load, with a twin of the server. */
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
-import { slowdownSeen } from './changes/slowdown.ts'
+import { slowdownInWords, slowdownSeen } from './changes/slowdown.ts'
 import { disagreements } from './checks.ts'
 import { lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
@@ -9,9 +9,10 @@ import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
-import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
+import { atMost, between, halfWidthOf, type Searched, unknownCapacity } from './known-capacity.ts'
 import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
+import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './limits/throttle.ts'
 import { windowCapacityWithin } from './limits/window-limit.ts'
 import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { openingLoop, saturate } from './saturation.ts'
@@ -95,6 +96,8 @@ class OpenSearch {
   private anew = 0
   /** A closed loop that the server refused: it tells how many requests it takes in. */
   private refusing: LoadRun | undefined
+  /** Share of the time for which closed loops wait for its computing time. */
+  private waits = 0
   private played = 0
   private soughtLimit = false
   /** It ended while the server still got faster, too slowly for one window to be told from the next. */
@@ -153,6 +156,9 @@ class OpenSearch {
       }
       const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
       if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
+      this.waits = waitingShare(session.loops)
+      const throttled = await throttledCapacity(session, effort, this.idle, this.options, this.waits)
+      if (throttled !== undefined) return throttled
     }
     this.evidence.tellWorkers(workersAtWork(this.saturationRps, this.idle, largestBatch(this.evidence.stepsOfLoops(session.loops))))
     session.startBudget()
@@ -266,13 +272,7 @@ class OpenSearch {
   /** The figure is that of the server as it is now, if it gets no slower still. */
   private slower(): Searched {
     const { slowing, slowed } = this.evidence
-    const times = `its steps took ${(1 / slowed).toFixed(2)} times as long at the end as at the beginning`
-    const how = slowing
-      ? slowed < 1
-        ? `still slowing down: ${times} already`
-        : 'slowing down at the end'
-      : `got slower while it was measured: ${times}`
-    return { ...this.result('unsettled', how), change: slowed }
+    return { ...this.result('unsettled', slowdownInWords(slowed, slowing)), change: slowed }
   }
 
   private atLeastHeld = () => {
@@ -369,6 +369,7 @@ class OpenSearch {
     const runs = evidence.windows.map(({ run }) => run)
     const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
     if (posterior?.fading) caveats.push(becomingRarer)
+    if (this.waits > 0) caveats.push(waitsForQuota(this.waits))
     const share = posterior && shareOfLoops(posterior, session.fastestLoop)
     if (share !== undefined) caveats.push(lostBeside(share))
     const capacity = posterior === undefined || outcome === 'server-died' ? this.atLeastHeld() : withEvidence(posterior, evidence)
@@ -378,7 +379,8 @@ class OpenSearch {
   private estimate(how: 'planned' | 'last'): void {
     const { windows } = this.evidence
     const play = how === 'last' ? this.effort.twin : planning
-    this.posterior = windows.length === 0 ? undefined : this.estimates[how](this.openedRuns(), play, this.saturationRps)
+    if (windows.length === 0) this.posterior = undefined
+    else this.posterior = besideQuota(this.estimates[how](this.openedRuns(), play, this.saturationRps), this.waits)
   }
 
   private servesAsLoops(): boolean {
@@ -392,8 +394,6 @@ class OpenSearch {
 
   /** Half the width of the interval, as a share of the capacity; Infinity without one. */
   private halfWidth(): number {
-    if (this.posterior === undefined) return Number.POSITIVE_INFINITY
-    const { capacityRps, capacityCi90Rps } = this.posterior
-    return (capacityCi90Rps[1] - capacityCi90Rps[0]) / 2 / capacityRps
+    return this.posterior === undefined ? Number.POSITIVE_INFINITY : halfWidthOf(this.posterior)
   }
 }

@@ -28,6 +28,8 @@ const strideBesideExpected = 1.25
 /** Where the latency of a window that holds is below this share of the limit, and none was expected, the next rate may be as many times as high. */
 const ample = 0.5
 const longestStride = 4
+/** Of the rate that closed loops got, to begin with. */
+const ofBusy = 0.75
 /** Beyond what is expected of a server, for a rate that it would have to hold to be of use. */
 const beyondExpected = 1.5
 
@@ -36,6 +38,8 @@ interface Aim {
   /** As `CapacityOptions` have them. */
   readonly expectedRps?: number
   readonly capacityToBeatRps?: number
+  /** What closed loops showed of a server that they kept busy: it cannot hold the rate that they got. */
+  readonly busy?: WindowSeen
 }
 
 /** Answers over the window, or over the time until the last of them. */
@@ -45,7 +49,7 @@ function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
 }
 
 /**
- * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way) upward or downward until the SLO is
+ * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way, or what closed loops tell) upward or downward until the SLO is
  * both held and missed, then bisected while there is time, or until all windows together tell the capacity as closely as the effort asks (short-windows.ts). Where none held,
  * or none missed, the interval ends there.
  */
@@ -59,7 +63,7 @@ class RateBisection {
   private readonly longestLimitS: number
   private readonly seen: (WindowSeen & { readonly held: boolean })[] = []
   private held = 0
-  private missed = Number.POSITIVE_INFINITY
+  private missed: number
   /** What all windows together tell, once a rate was held and one missed. */
   private together: CapacityBehind | undefined
   private spoilt = 0
@@ -80,7 +84,8 @@ class RateBisection {
   ) {
     this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
     this.idleMs = idle.p50Ms
-    this.saturationRps = idle.achievedRps
+    this.missed = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
+    this.saturationRps = aim.busy?.rateRps ?? idle.achievedRps
     this.longestLimitS = Math.max(...limitsOf(session.slo).map(({ limitMs }) => limitMs)) / 1000
   }
 
@@ -110,8 +115,8 @@ class RateBisection {
 
   /** A rate that would be needed, where less is expected: one miss there tells enough. */
   private firstRps(): number {
-    const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = this.aim
-    if (expectedRps === undefined || !(expectedRps > 0)) return 2 / this.answerS
+    const { expectedRps, capacityToBeatRps: toBeatRps = 0, busy } = this.aim
+    if (expectedRps === undefined || !(expectedRps > 0)) return busy === undefined ? 2 / this.answerS : ofBusy * busy.rateRps
     return expectedRps < toBeatRps ? Math.min(toBeatRps, beyondExpected * expectedRps) : expectedRps
   }
 
@@ -127,13 +132,15 @@ class RateBisection {
   private learn(point: LoadPoint, window: WindowSeen): void {
     const held = keeps(point, this.session.slo)
     this.seen.push({ ...window, held })
+    const { busy } = this.aim
+    const known = busy === undefined ? this.seen : [...this.seen, busy]
     // What is beyond what a server serves was held by no more than that the window ended.
-    const served = servedOf(this.seen)?.rps ?? Number.POSITIVE_INFINITY
+    const served = servedOf(known)?.rps ?? Number.POSITIVE_INFINITY
     const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
     this.held = Math.max(0, ...holds.map((one) => one.rateRps))
-    this.missed = Math.min(...this.seen.filter((one) => !holds.includes(one)).map((one) => one.rateRps))
+    this.missed = Math.min(...known.filter((one) => !holds.some((other) => other === one)).map((one) => one.rateRps))
     const bracketed = this.held > 0 && this.missed < Number.POSITIVE_INFINITY
-    this.together = bracketed ? capacityBehind(this.seen, this.session.slo, this.idleMs) : undefined
+    this.together = bracketed ? capacityBehind(known, this.session.slo, this.idleMs) : undefined
     if (held) return
     if (failsTooOften(point, this.session.slo)) this.refused = point
     else this.slow = true

@@ -8,6 +8,7 @@ import { DisciplineServer } from './discipline-server.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'
 import { QueueServer } from './queue-server.ts'
+import { QuotaServer } from './quota-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
@@ -116,7 +117,75 @@ function padded(baseMs: number, eachMs: number) {
   }
 }
 
+/** Workers that share so many ms of computing time in each period, Linux' own unless said. */
+const throttled =
+  (quotaMs: number, workers: number, maxBatch: number, workMs: (batch: number, uniform: Uniform) => number, periodMs = 100) =>
+  (seed: number) =>
+    new QuotaServer({ seed, workers, maxBatch, quotaMs, periodMs, workMs })
+
 export const furtherCases: readonly VirtualCase[] = [
+  of(
+    'one worker 4 ms, 60 of each 100 ms of computing time',
+    60,
+    throttled(60, 1, 1, (_, uniform) => 4 * jitter(uniform, 0.2)),
+  ),
+  of(
+    'one worker 7 ms, 50 of each 100 ms of computing time',
+    200,
+    throttled(50, 1, 1, (_, uniform) => 7 * jitter(uniform, 0.4)),
+  ),
+  of(
+    'batches of 16 in 5 + 0.5 n ms, 50 of each 100 ms of computing time',
+    200,
+    throttled(50, 1, 16, (batch, uniform) => (5 + 0.5 * batch) * jitter(uniform, 0.1)),
+    true,
+  ),
+  of(
+    'four workers 12 ms, 100 of each 100 ms of computing time',
+    300,
+    throttled(100, 4, 1, (_, uniform) => 12 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'four workers 20 ms, 200 of each 100 ms of computing time',
+    200,
+    throttled(200, 4, 1, (_, uniform) => 20 * jitter(uniform, 0.5)),
+  ),
+  of(
+    'one worker 5 ms, 90 of each 100 ms of computing time',
+    80,
+    throttled(90, 1, 1, (_, uniform) => 5 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'one worker 6 ms, 125 of each 250 ms of computing time',
+    400,
+    throttled(125, 1, 1, (_, uniform) => 6 * jitter(uniform, 0.3), 250),
+  ),
+  of(
+    'two workers, batches of 8 in 10 + 2 n ms, 120 of each 100 ms of computing time',
+    250,
+    throttled(120, 2, 8, (batch, uniform) => (10 + 2 * batch) * jitter(uniform, 0.1)),
+    true,
+  ),
+  of(
+    'two workers 15 ms, 160 of each 100 ms of computing time',
+    150,
+    throttled(160, 2, 1, (_, uniform) => 15 * jitter(uniform, 0.4)),
+  ),
+  of(
+    'one worker 8 ms, 75 of each 100 ms of computing time',
+    120,
+    throttled(75, 1, 1, (_, uniform) => 8 * jitter(uniform, 0.6)),
+  ),
+  of(
+    'eight workers 30 ms, 100 of each 100 ms of computing time',
+    500,
+    throttled(100, 8, 1, (_, uniform) => 30 * jitter(uniform, 0.3)),
+  ),
+  of(
+    'three workers, 80 % 4 ms, 20 % 25 ms, 150 of each 100 ms of computing time',
+    150,
+    throttled(150, 3, 1, (_, uniform) => (uniform() < 0.8 ? 4 : 25) * jitter(uniform, 0.1)),
+  ),
   of(
     'one worker 6 ms, requests that waited 80 ms are refused',
     150,

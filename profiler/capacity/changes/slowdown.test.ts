@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import type { Steps } from '../twin/steps.ts'
-import { slowdownSeen } from './slowdown.ts'
+import { slowdownInWords, slowdownSeen } from './slowdown.ts'
 
 /** Services of so many ms, each a little off, one request at a time. */
 const services = (n: number, ms: (i: number) => number, seed = 1): Steps => {
@@ -57,4 +57,12 @@ describe('a slowdown', () => {
     expect(slowdownSeen([services(11, () => 3), services(11, () => 7)])).toBeUndefined()
     expect(slowdownSeen([])).toBeUndefined()
   })
+})
+
+test('is told by how much longer steps take, and whether it goes on', () => {
+  expect(slowdownInWords(0.5, false)).toBe(
+    'got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning',
+  )
+  expect(slowdownInWords(0.8, true)).toBe('still slowing down: its steps took 1.25 times as long at the end as at the beginning already')
+  expect(slowdownInWords(1, true)).toBe('slowing down at the end')
 })

@@ -53,6 +53,13 @@ export function slowdownSeen(runs: readonly Steps[]): Slowdown | undefined {
   return { speed: Math.exp(-best.slower), from: parts[at]!.first }
 }
 
+/** @param speed at the end over that before @param goesOn its last window may have been slower still */
+export function slowdownInWords(speed: number, goesOn: boolean): string {
+  const times = `its steps took ${(1 / speed).toFixed(2)} times as long at the end as at the beginning`
+  if (!goesOn) return `got slower while it was measured: ${times}`
+  return speed < 1 ? `still slowing down: ${times} already` : 'slowing down at the end'
+}
+
 /** Ln of how many times as long the later steps take as such steps took earlier, and its standard error: infinite where too few are alike. */
 export function comparison(before: Steps, after: Steps): { readonly slower: number; readonly error: number } {
   const expected = expectation(before)
