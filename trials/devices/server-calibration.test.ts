@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createEstimator } from '../launchers/simulated/estimate.ts'
 import { anchoredMs } from './anchor.ts'
 import { architectureOf } from './architecture.ts'
@@ -53,4 +53,34 @@ test('the numbers of the fit are what the search learns from trials; the GPU of 
   expect(slower.logRate(at(32))!).toBeLessThan(still.logRate(at(32))!)
   expect(still.sensitivities(at(32))[6]!).toBeLessThan(0)
   expect(still.sensitivities(at(32))[7]!).toBe(0)
+})
+
+test('a lone request takes what was measured: the work of the host and a delay count once', () => {
+  for (const instances of [1, 2]) {
+    const estimated = createEstimator({ architecture, slo, anchored }).estimate(at(32, { instances, cpuCores: 1 }))
+    expect(estimated.serves && estimated.idleMs / latencyMs(1)).toBeCloseTo(1, 1)
+  }
+})
+
+describe('what requests cost beside their batches', () => {
+  const limitRps = 64_000 / latencyMs(64)
+  const foretold = (rps: number | undefined, configuration = at(64)) => {
+    const server = anchoredBy({ ...calibration, ...(rps !== undefined && { saturation: { connections: 64, rps } }) }, architecture)
+    const estimated = createEstimator({ architecture, slo, anchored: server }).estimate(configuration)
+    return estimated.serves ? estimated : undefined
+  }
+
+  test('is nothing where many requests at once come to what the batches allow, or nobody asked', () => {
+    expect(foretold(0.95 * limitRps)).toEqual(foretold(undefined))
+  })
+
+  test('bounds the rate between the two where they do not, and the error reaches both', () => {
+    const { saturationRps, relativeError } = foretold(0.36 * limitRps)!
+    expect(saturationRps / limitRps).toBeCloseTo(0.6, 1)
+    expect(relativeError).toBeGreaterThan(0.35)
+  })
+
+  test('holds up no batches that are slower', () => {
+    expect(foretold(0.36 * limitRps, at(1))!.capacityRps).toBeCloseTo(foretold(undefined, at(1))!.capacityRps, 1)
+  })
 })

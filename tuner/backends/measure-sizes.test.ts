@@ -62,7 +62,9 @@ test('one that goes on getting faster is measured all the same, and said to', { 
 })
 
 test('the first size that is refused ends the sizes', { timeout: 60_000 }, async () => {
-  const { points, refused } = await measure(await serving(() => 20, 8))
+  const { points, refused, saturation } = await measure(await serving(() => 20, 8))
   expect(refused).toBe(16)
+  expect(saturation).toMatchObject({ connections: 16 })
+  expect(saturation!.rps).toBeGreaterThan(200)
   expect(points.map(({ batch }) => batch)).toEqual([1, 4])
 })

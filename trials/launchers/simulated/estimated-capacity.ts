@@ -54,7 +54,7 @@ function timeOf({ sizes, times }: TimedModel, batch: number): number {
 const spread = 1.6
 
 /** The `percentile` of an exponential tail that starts at probability p with this mean. */
-const tail = (mean: number, p: number, percentile: number) => Math.max(0, mean * Math.log(p / (1 - percentile)))
+const tail = (mean: number, p: number, percentile: number) => (mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0)
 
 /**
  * Latency percentile at a rate, ms; Infinity beyond saturation. A sum of

@@ -96,6 +96,23 @@ test('what the model cannot read is excluded with its reason: fp8 on a GPU witho
   expect(reasons[0]).toMatch(/V100 has no fp8/)
 })
 
+test('of a calibrated server a parameter of which nothing is known has a factor of two where it differs', () => {
+  const { experiment, problem } = estimated({ gpus: 'A10' })
+  const dtype = { kind: 'categorical', name: 'dtype', values: ['fp16', 'fp32'], category: 'server' } as const
+  const space = { ...problem.space, parameters: [...problem.space.parameters, dtype] }
+  const calibrated = {
+    ...{ name: 'own', server: 'python3 serve.py', model: 'bert-base', device: 'A10', measuredAt: '2026-11-26T07:00:00.000Z' },
+    configuration: { gpu: 'A10', batchSize: 64, dtype: 'fp16' },
+    points: [1, 4, 16, 64].map((batch) => ({ batch, latencyMs: 4 + batch, processes: 1 })),
+    memory: [],
+  }
+  const { rows, caveat } = estimateAll({ ...experiment, space, calibrated }, { ...problem, space })
+  const errorsOf = (value: string) => rows.filter((row) => row.configuration.dtype === value).map((row) => row.relativeError)
+  expect(Math.min(...errorsOf('fp16'))).toBeLessThan(0.3)
+  expect(Math.min(...errorsOf('fp32'))).toBeGreaterThan(0.5)
+  expect(caveat).toContain('What dtype other than fp16 changes is not known: there the error is a factor of two.')
+})
+
 const box = new CliBox()
 afterAll(() => box.dispose())
 

@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { startLlama } from './llama-binding.ts'
 
 afterEach(() => vi.unstubAllEnvs())
@@ -19,4 +19,36 @@ test.each([
   }
   await startLlama({ gpu: false, threads: 1 }, async () => ({ getLlama }))
   expect(seen).toBe(told)
+})
+
+describe('on a GPU', () => {
+  const starting = (gpu: string | false, names: readonly string[]) => {
+    let disposed = false
+    const llama = { gpu, getGpuDeviceNames: async () => names, dispose: async () => void (disposed = true) }
+    const started = startLlama({ gpu: true, threads: 1 }, async () => ({ getLlama: async () => llama }))
+    return { started, isDisposed: () => disposed }
+  }
+
+  test.each([
+    ['cuda', ['NVIDIA L4', 'NVIDIA L4']],
+    ['metal', ['Apple M3']],
+    ['vulkan', ['NVIDIA H200']],
+  ])('%s that holds to it is taken', async (gpu, names) => {
+    const { started, isDisposed } = starting(gpu, names)
+    expect(await started).toMatchObject({ gpu })
+    expect(isDisposed()).toBe(false)
+  })
+
+  test('Vulkan beside other GPUs is not, for it would take them too, unless it is told which', async () => {
+    const names = ['NVIDIA L4', 'NVIDIA T4']
+    const { started, isDisposed } = starting('vulkan', names)
+    await expect(started).rejects.toThrow(/all 2 GPUs \(NVIDIA L4, NVIDIA T4\).*GGML_VK_VISIBLE_DEVICES/)
+    expect(isDisposed()).toBe(true)
+    vi.stubEnv('GGML_VK_VISIBLE_DEVICES', '1')
+    await expect(starting('vulkan', names).started).resolves.toMatchObject({ gpu: 'vulkan' })
+  })
+
+  test('where none is found it is said', async () => {
+    await expect(starting(false, []).started).rejects.toThrow(/finds no GPU/)
+  })
 })

@@ -51,6 +51,7 @@ export interface LlamaModel {
 
 export interface Llama {
   readonly gpu: string | false
+  getGpuDeviceNames(): Promise<readonly string[]>
   loadModel(options: { readonly modelPath: string; readonly gpuLayers: number | 'max' }): Promise<LlamaModel>
   dispose(): Promise<void>
 }
@@ -89,9 +90,22 @@ export async function startLlama(
         `without --omit=optional: '${bindingInstall}'`,
     )
   }
-  if (!gpu || llama.gpu !== false) return llama
+  const problem = gpu ? await gpuProblem(llama) : undefined
+  if (problem === undefined) return llama
   await llama.dispose()
-  throw new Error(`${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`)
+  throw new Error(problem)
+}
+
+/** What keeps llama.cpp from the one GPU that the predictor was given, by CUDA_VISIBLE_DEVICES: Vulkan knows nothing of that variable. */
+async function gpuProblem(llama: Llama): Promise<string | undefined> {
+  if (llama.gpu === false) return `${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`
+  if (llama.gpu !== 'vulkan' || process.env.GGML_VK_VISIBLE_DEVICES !== undefined) return undefined
+  const names = await llama.getGpuDeviceNames()
+  if (names.length < 2) return undefined
+  return (
+    `${bindingName} uses Vulkan here, which takes all ${names.length} GPUs (${names.join(', ')}); install what its CUDA binary needs (the CUDA ` +
+    'runtime and cuBLAS), or name one by its number in env: {GGML_VK_VISIBLE_DEVICES: 0}'
+  )
 }
 
 /** @throws ModelError for a file that is none or does not load, OutOfMemoryError */
