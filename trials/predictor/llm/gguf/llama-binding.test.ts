@@ -23,10 +23,9 @@ test.each([
 
 describe('on a GPU', () => {
   const starting = (gpu: string | false, names: readonly string[]) => {
-    let disposed = false
-    const llama = { gpu, getGpuDeviceNames: async () => names, dispose: async () => void (disposed = true) }
-    const started = startLlama({ gpu: true, threads: 1 }, async () => ({ getLlama: async () => llama }))
-    return { started, isDisposed: () => disposed }
+    const dispose = vi.fn(async () => {})
+    const llama = { gpu, getGpuDeviceNames: async () => names, dispose }
+    return { started: startLlama({ gpu: true, threads: 1 }, async () => ({ getLlama: async () => llama })), dispose }
   }
 
   test.each([
@@ -34,16 +33,16 @@ describe('on a GPU', () => {
     ['metal', ['Apple M3']],
     ['vulkan', ['NVIDIA H200']],
   ])('%s that holds to it is taken', async (gpu, names) => {
-    const { started, isDisposed } = starting(gpu, names)
+    const { started, dispose } = starting(gpu, names)
     expect(await started).toMatchObject({ gpu })
-    expect(isDisposed()).toBe(false)
+    expect(dispose).not.toHaveBeenCalled()
   })
 
   test('Vulkan beside other GPUs is not, for it would take them too, unless it is told which', async () => {
     const names = ['NVIDIA L4', 'NVIDIA T4']
-    const { started, isDisposed } = starting('vulkan', names)
+    const { started, dispose } = starting('vulkan', names)
     await expect(started).rejects.toThrow(/all 2 GPUs \(NVIDIA L4, NVIDIA T4\).*GGML_VK_VISIBLE_DEVICES/)
-    expect(isDisposed()).toBe(true)
+    expect(dispose).toHaveBeenCalledOnce()
     vi.stubEnv('GGML_VK_VISIBLE_DEVICES', '1')
     await expect(starting('vulkan', names).started).resolves.toMatchObject({ gpu: 'vulkan' })
   })
