@@ -224,6 +224,12 @@ describe('first and second measurement together', () => {
     expect(known(one, [brief]).measurement).toMatchObject({ idle: { requests: 200, p99Ms: 8 }, saturationRps: 120 })
   })
 
+  test('a caveat that a later measurement has with its own figures is told with those; one measurement may tell of several', () => {
+    const one = tried(1, A, 100, { caveats: ['used up to 0.87 of one core', 'missed at 90', 'missed at 95'] })
+    const more = { ...(second as Complete), measurement: { ...(second as Complete).measurement, caveats: ['used up to 0.11 of one core'] } }
+    expect(known(one, [more]).measurement.caveats).toEqual(['missed at 90', 'missed at 95', 'used up to 0.11 of one core'])
+  })
+
   test('what a confirmation says of itself is about the SLO that it was made for', () => {
     expect(known(first, [second]).measurement.caveats).toEqual(['of the second'])
     expect(known(first, [second], { ...slo, limitMs: 40 }).measurement.caveats).toEqual([])

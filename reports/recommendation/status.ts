@@ -118,8 +118,18 @@ function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo
     points: all.flatMap((m) => m.points),
     requests: all.reduce((sum, m) => sum + m.requests, 0),
     // What a confirmation says of itself is about the SLO that it was made for.
-    caveats: [...new Set(all.flatMap((m) => (m === first || sameSlo(m.slo, slo) ? m.caveats : [])))],
+    caveats: saidOnce(all.filter((m) => m === first || sameSlo(m.slo, slo)).map(({ caveats }) => caveats)),
   }
+}
+
+/** The caveats of measurements, first to last; one that a later measurement has with figures of its own is the later one's. */
+function saidOnce(measured: readonly (readonly string[])[]): string[] {
+  const wordsOf = (caveat: string) => caveat.replace(/[\d.,]+/g, '')
+  const said = measured.flatMap((caveats, i) => {
+    const later = new Set(measured.slice(i + 1).flatMap((more) => more.map(wordsOf)))
+    return caveats.filter((caveat) => !later.has(wordsOf(caveat)))
+  })
+  return [...new Set(said)]
 }
 
 const estimateOf = (first: Measurement, all: Measurement, slo: Slo, curve: readonly CurveKnot[]): CapacityUnder =>
