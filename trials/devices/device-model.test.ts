@@ -4,6 +4,7 @@ import { architectureOf, architectures } from './architecture.ts'
 import { findGpu, gpuCatalogue } from './catalogue.ts'
 import { deviceLatencyMs, fits, gpuMemoryMiB } from './device-model.ts'
 import { findMigProfile } from './mig.ts'
+import { foretoldShortages } from './testing/anchored-tables.ts'
 
 const bert = architectureOf('bert')
 const t4 = findGpu('T4')
@@ -45,6 +46,22 @@ test('memory: BERT-base fits a quarter T4, a 14 B model does not fit a whole one
   expect(large.fits).toBe(false)
   expect(large.neededMiB).toBeGreaterThan(28_000)
   expect(fits({ architecture: bert, gpu: t4, batch: 1 }, 300).fits).toBe(false)
+})
+
+test.each([
+  [1, 'fp16', 948],
+  [128, 'fp16', 1440],
+  [128, 'fp32', 2204],
+] as const)('a framework on an H200 with batches of %i in %s needs what PyTorch took: %i MiB', (batch, precision, mib) => {
+  const needed = gpuMemoryMiB({ architecture: bert, gpu: findGpu('H200'), batch, precision, sequenceLength: 128, framework: true }).mib
+  expect(needed / mib).toBeGreaterThan(0.9)
+  expect(needed / mib).toBeLessThan(1.15)
+})
+
+test('of cells that ran out of memory in PyTorch some are foreseen, and none that served', () => {
+  const shortages = ['bert', 'resnet50', 'vgg16', 'mobilenetv2'].map(foretoldShortages)
+  expect(shortages.reduce((sum, { found }) => sum + found, 0)).toBeGreaterThan(50)
+  expect(shortages.reduce((sum, { falseAlarms }) => sum + falseAlarms, 0)).toBe(0)
 })
 
 test('impossible calls are refused with the reason', () => {

@@ -5,7 +5,7 @@
 import { defaultSequenceLength, takesOf } from './architecture.ts'
 import { effectivePrecision, usableMemoryMiB } from './catalogue.ts'
 import { calibration } from './coefficients.ts'
-import { memoryParts } from './device-memory.ts'
+import { type MemoryShape, memoryParts } from './device-memory.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { type DeviceCall, type DeviceLatency, predictLatency } from './predict.ts'
 
@@ -42,14 +42,14 @@ interface MemoryNeed {
 }
 
 /** GPU memory that one process with one instance needs to serve batches of this size. */
-export function gpuMemoryMiB(call: DeviceCall & { readonly keepsActivations?: boolean }): MemoryNeed {
+export function gpuMemoryMiB(call: DeviceCall & Pick<MemoryShape, 'framework'>): MemoryNeed {
   const measured = call.anchored?.memory
   if (measured) return { mib: measured.fixedMiB + measured.perItemMiB * call.batch, relativeError: calibration.errors.memory }
   const { precision } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
   const parts = memoryParts(call, precision, calibration.memory)
   return {
     mib: parts.contextMiB + parts.weightsMiB + parts.workspaceMiB + parts.activationsMiB + parts.cacheMiB,
-    relativeError: call.keepsActivations ? calibration.errors.memory : unmeasuredMemoryError,
+    relativeError: unmeasuredMemoryError,
   }
 }
 

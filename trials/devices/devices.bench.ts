@@ -21,7 +21,7 @@ import {
 import { isCompiled } from './calibration/fit-coefficients.ts'
 import { heldOut, heldOutTables, type LatencyRow, publishedTables, readTables, type Tables } from './calibration/published-tables.ts'
 import { type Coefficients, calibration } from './coefficients.ts'
-import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
+import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses, foretoldShortages } from './testing/anchored-tables.ts'
 import { coverageOf, statedErrors } from './testing/stated-errors.ts'
 
 const { values: options } = parseArgs({ options: { tables: { type: 'string' }, llm: { type: 'boolean', default: false } } })
@@ -155,4 +155,8 @@ if (options.llm) {
       return tables.memory.filter((r) => r.architecture.name === name).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
     }),
   )
+  for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2']) {
+    const { short, found, falseAlarms } = foretoldShortages(model)
+    console.log(`  ParvaGPU ${model}: ${found} of ${short} cells without memory foreseen, ${falseAlarms} false alarms`)
+  }
 }

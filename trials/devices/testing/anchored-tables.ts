@@ -7,7 +7,7 @@ import { type AnchorPoint, anchorError, anchoredMs, fitAnchor } from '../anchor.
 import { architectureOf, type Decoder } from '../architecture.ts'
 import type { LatencyRow } from '../calibration/published-tables.ts'
 import { findGpu } from '../catalogue.ts'
-import { type DeviceCall, deviceLatencyMs } from '../device-model.ts'
+import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../device-model.ts'
 import { findMigProfile } from '../mig.ts'
 
 /** A row that was no anchor: measured, foretold by the device model alone, and by the anchored server with its error. */
@@ -35,6 +35,21 @@ export function foretoldFrameworks(rows: readonly LatencyRow[], anchorBatches: r
         return { measuredMs: row.latencyMs, unanchoredMs: device(row), anchoredMs: ms, relativeError }
       })
   })
+}
+
+/** ParvaGPU's cells by whether they ran out of memory, and whether that is foreseen of a framework of which nothing was measured. */
+export function foretoldShortages(model: string): { readonly short: number; readonly found: number; readonly falseAlarms: number } {
+  const cells = parvaCells(model).map((cell) => {
+    const call = parvaCall(model, cell.gpuSlices!, Number(cell.batchSize))
+    const neededMiB = Number(cell.processes) * gpuMemoryMiB({ ...call, framework: true }).mib
+    return { short: Number(cell.infeasible) > 0, foretold: neededMiB > call.mig!.memoryMiB }
+  })
+  const count = (of: (cell: (typeof cells)[number]) => boolean) => cells.filter(of).length
+  return {
+    short: count(({ short }) => short),
+    found: count(({ short, foretold }) => short && foretold),
+    falseAlarms: count(({ short, foretold }) => !short && foretold),
+  }
 }
 
 const sliceNames: Readonly<Record<string, string>> = { 1: '1g.10gb', 2: '2g.20gb', 3: '3g.40gb', 4: '4g.40gb', 7: '7g.80gb' }
@@ -79,9 +94,12 @@ interface ParvaRow extends AnchorPoint {
   readonly processes: number
 }
 
+const parvaCells = (model: string) =>
+  parseCsv(readFileSync(fileURLToPath(new URL(`../../../search/bench/tables/parvagpu/${model}.csv`, import.meta.url)), 'utf8'))
+
 /** The cells that served. */
 const parvaRows = (model: string): ParvaRow[] =>
-  parseCsv(readFileSync(fileURLToPath(new URL(`../../../search/bench/tables/parvagpu/${model}.csv`, import.meta.url)), 'utf8'))
+  parvaCells(model)
     .filter((row) => Number(row.infeasible) === 0)
     .map((row) => ({
       slices: Number(row.gpuSlices),

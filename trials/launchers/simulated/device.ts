@@ -75,7 +75,7 @@ export function modelledServer(
     serving,
     batchLatency: anchored ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes }) : bare,
     ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
-    neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, keepsActivations: anchored !== undefined }).mib,
+    neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,
     memoryError: anchored === undefined ? modelledMemoryError : anchored.memory === undefined ? unmeasuredMemoryError : measuredMemoryError,
     availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
     gpuWatts: resources.gpus * gpu.tdpWatts * (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
