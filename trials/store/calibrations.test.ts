@@ -56,6 +56,7 @@ test('beside the experiments of a store of version 1, which has none of them yet
 
 test('a damaged one is named and left out, and repaired away; the others stay', async () => {
   for (const name of ['a', 'b', 'c', 'd']) await keepCalibration(path, calibration(name))
+  await keepCalibration(path, { ...calibration('c2'), saturation: { connections: 16, rps: Number.NaN } })
   const store = await openStore(path)
   await store.create({ id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 })
   await store.close()
@@ -72,6 +73,7 @@ test('a damaged one is named and left out, and repaired away; the others stay', 
     expect.stringMatching(/^calibration a: its text is no JSON/),
     expect.stringMatching(/^calibration b: it is not what was written/),
     'calibration c: a point of it is unreadable',
+    'calibration c2: what many requests at once came to is unreadable',
   ])
   expect((await checkStore(path)).damage).toEqual(damage)
   expect((await repairStore(path)).damage).toEqual(damage)

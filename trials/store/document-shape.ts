@@ -64,10 +64,12 @@ export function calibrationProblem(document: unknown, name: unknown): string | u
     ...{ configuration: isConfiguration, points: Array.isArray, memory: Array.isArray },
   })
   if (missing) return missing
-  const { points, memory } = document as { points: unknown[]; memory: unknown[] }
+  const { points, memory, saturation } = document as { points: unknown[]; memory: unknown[]; saturation?: unknown }
   const positive: Check = (value) => isNumber(value) && Number.isFinite(value) && value > 0
   if (!points.every((point) => isRecord(point) && !missingIn(point, { batch: positive, latencyMs: positive, processes: positive })))
     return 'a point of it is unreadable'
+  if (saturation !== undefined && !(isRecord(saturation) && !missingIn(saturation, { connections: positive, rps: positive })))
+    return 'what many requests at once came to is unreadable'
   return memory.every((one) => isRecord(one) && !missingIn(one, { batch: positive, gpuMemoryMiB: positive }))
     ? undefined
     : 'a reading of memory in it is unreadable'
