@@ -67,7 +67,7 @@ export const named: readonly NamedMutant[] = [
   {
     name: 'confirming at 100 % of the capacity',
     file: 'reports/recommendation/unsettled.ts',
-    original: 'low > 0 && low < capacityRps ? Math.min(likely, Math.sqrt(low * capacityRps)) : likely',
+    original: 'low > 0 && low < capacityRps ? Math.min(likely, careful) : likely',
     replacement: 'capacityRps',
   },
   {
