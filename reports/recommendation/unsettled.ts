@@ -6,6 +6,8 @@ import type { Candidate, Recommendation } from './types.ts'
 
 /** Of an estimate, what holds if the server is what it seems: estimates err by a few percent, and winners are winners partly by luck. */
 const derating = 0.9
+/** Of a rate that one short window held, what is tried where the interval reaches far below it. */
+const nearHeld = 0.8
 /** Of the rate of a heat, the lowest that is worth more proven than the rate itself without proof. */
 const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */
@@ -22,7 +24,7 @@ export function secondRateRps(candidate: Estimated & Pick<Candidate, 'status' | 
   if (status === 'refuted' && missed) return lower * missed.rateRps
   const [low] = capacityCi90Rps
   const likely = derating * likelyRps(candidate)
-  const careful = Math.max(Math.sqrt(low * capacityRps), derating * heldRps)
+  const careful = Math.max(Math.sqrt(low * capacityRps), nearHeld * heldRps)
   const usual = low > 0 && low < capacityRps ? Math.min(likely, careful) : likely
   return Math.max(usual, shareOfDemand(capacityRps, objective))
 }
