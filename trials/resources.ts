@@ -45,6 +45,8 @@ export interface ServingParameters {
 
 /** Without a say of the user: one core, 4 GiB, no GPU; a GPU that is named is held whole. */
 const resourceDefaults = { cpuCores: 1, memoryMiB: 4096, gpu: 'none', gpuMemoryPercent: 100, gpus: 1 } as const
+const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const
+
 /** Parameters that `servingParametersOf` reads. */
 export const servingParameters: readonly (keyof ServingParameters)[] = [
   'batchSize',
@@ -56,7 +58,6 @@ export const servingParameters: readonly (keyof ServingParameters)[] = [
   'sharing',
   'queueLimit',
 ]
-const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const
 
 /** The parameters that say how many servers of each kind a replica has. */
 export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const

@@ -5,30 +5,26 @@
  */
 import { mean, standardDeviation } from 'simple-statistics'
 
-/** Latency alone and beside, ms, and the share that the neighbour takes. */
-const pairs: readonly (readonly [alone: number, beside: number, othersShare: number])[] = [
-  ...([
-    [3.6834, 3.8653, 0.5],
-    [20.2699, 21.2965, 0.5],
-    [52.0246, 58.5846, 0.5],
-    [81.3991, 89.0054, 0.5],
-  ] as const),
-  ...([
-    [0.563, 0.692, 0.5],
-    [1.088, 1.333, 0.5],
-    [3.207, 3.985, 0.5],
-  ] as const),
-  ...([
-    [1.088, 1.485, 0.5],
-    [3.207, 3.576, 0.5],
-    [0.563, 0.74, 0.5],
-    [3.207, 3.555, 0.5],
-  ] as const),
-  ...([
-    [1.807, 1.944, 0.5],
-    [1.088, 1.169, 0.25],
-  ] as const),
+/** A pair: latency alone and beside, ms, and the share that the neighbour takes. */
+type Pair = readonly [aloneMs: number, besideMs: number, othersShare: number]
+
+const onV100: readonly Pair[] = [
+  [3.6834, 3.8653, 0.5],
+  [20.2699, 21.2965, 0.5],
+  [52.0246, 58.5846, 0.5],
+  [81.3991, 89.0054, 0.5],
 ]
-const pulls = pairs.map(([alone, beside, othersShare]) => (beside / alone - 1) / othersShare)
+const onH200: readonly Pair[] = [
+  [0.563, 0.692, 0.5],
+  [1.088, 1.333, 0.5],
+  [3.207, 3.985, 0.5],
+  [1.088, 1.485, 0.5],
+  [3.207, 3.576, 0.5],
+  [0.563, 0.74, 0.5],
+  [3.207, 3.555, 0.5],
+  [1.807, 1.944, 0.5],
+  [1.088, 1.169, 0.25],
+]
+const pulls = [...onV100, ...onH200].map(([aloneMs, besideMs, othersShare]) => (besideMs / aloneMs - 1) / othersShare)
 
 export const mpsPull = { mean: mean(pulls), deviation: standardDeviation(pulls) } as const

@@ -41,8 +41,8 @@ export function anchoredBy(calibration: ServerCalibration, architecture: Archite
   }
   const deviceMs = (batch: number) => deviceLatencyMs({ ...call, batch }).ms
   const fit = fitAnchor(points.map((p) => ({ ...p, deviceMs: deviceMs(p.batch) })))
-  const limitRps = saturation && batchLimitRps(fit.at, configuration, saturation.connections, deviceMs)
-  return { ...fit, on, memory: fitServerMemory(memory), perRequest: saturation && perRequestOf(saturation.rps, limitRps!) }
+  const perRequest = saturation && perRequestOf(saturation.rps, batchLimitRps(fit.at, configuration, saturation.connections, deviceMs))
+  return { ...fit, on, memory: fitServerMemory(memory), perRequest }
 }
 
 /** What batches of as many as there are at once would let through, requests per second. */

@@ -64,6 +64,9 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     )
   const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
   const label = labelOf(experiment)
+  const unknown = unforetold(experiment)
+  const offCalibration = (configuration: Configuration) =>
+    unknown.some((name) => configuration[name] !== experiment.calibrated?.configuration[name])
   const rows: EstimateRow[] = []
   const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
@@ -73,9 +76,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else {
-      const relativeError = isOffCalibration(experiment, configuration)
-        ? Math.hypot(estimated.relativeError, offCalibration)
-        : estimated.relativeError
+      const relativeError = Math.hypot(estimated.relativeError, offCalibration(configuration) ? unforetoldError : 0)
       rows.push(rowOf(configuration, label(configuration), { ...estimated, relativeError }, problem))
     }
   }
@@ -95,21 +96,18 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
 }
 
 /** As `relativeError`, of a configuration that differs from the calibrated one in something of which the device model knows nothing: a factor of two. */
-const offCalibration = 0.5
+const unforetoldError = 0.5
 const foretold: ReadonlySet<string> = new Set<string>([...resourceParameters, ...servingParameters, variantParameter])
 
 /** The parameters of which the effect on a calibrated server is not known. */
 const unforetold = ({ calibrated, space }: Experiment): string[] =>
   calibrated === undefined ? [] : space.parameters.map(({ name }) => name).filter((name) => !foretold.has(name))
 
-const isOffCalibration = (experiment: Experiment, configuration: Configuration): boolean =>
-  unforetold(experiment).some((name) => configuration[name] !== experiment.calibrated!.configuration[name])
-
 /** The values that a calibration says nothing beyond: 'dtype other than fp16'. */
 function calibratedAlone(experiment: Experiment): string {
   const names = unforetold(experiment)
   if (names.length === 0) return ''
-  const values = names.map((name) => `${name} other than ${experiment.calibrated!.configuration[name]}`)
+  const values = names.map((name) => `${name} other than ${experiment.calibrated?.configuration[name]}`)
   return `What ${values.join(', ')} changes is not known: there the error is a factor of two. `
 }
 

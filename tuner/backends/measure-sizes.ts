@@ -39,14 +39,18 @@ export async function measureSizes(
   if (target.kind !== 'http') throw new TypeError('not a server that listens')
   const memory: { batch: number; gpuMemoryMiB: number }[] = []
   const generator = new HttpLoadGenerator()
+  /** Requests of so many items, so many at once, after a warm-up: the latencies of those that were answered, of how many. */
+  const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
+    const asked = await protocol.prepare(target.url, model, withItems(payload, items), signal)
+    const play = (forS: number) =>
+      generator.play({ ...asked, serverPids: target.serverPids }, { kind: 'closed', connections, durationS: forS }, signal)
+    await play(warmS)
+    const { latencyMs, elapsedS } = await play(durationS)
+    return { good: [...latencyMs].filter((ms) => Number.isFinite(ms)), asked: latencyMs.length, elapsedS }
+  }
   const measure = async (batch: number, inFlight: number): Promise<number[] | undefined> => {
-    const asked = await protocol.prepare(target.url, model, withItems(payload, batch), signal)
-    const play = (durationS: number) =>
-      generator.play({ ...asked, serverPids: target.serverPids }, { kind: 'closed', connections: inFlight, durationS }, signal)
-    await play(warmUpS)
-    const { latencyMs } = await play(windowS)
-    const good = [...latencyMs].filter((ms) => Number.isFinite(ms))
-    if (good.length === 0 || good.length < latencyMs.length / 2) return undefined
+    const { good, asked } = await loop(batch, inFlight, warmUpS, windowS)
+    if (good.length === 0 || good.length < asked / 2) return undefined
     onReading({ batch, latencyMs: median(good), processes: inFlight })
     return good
   }
@@ -74,13 +78,8 @@ export async function measureSizes(
   }
   /** Requests of one item, as many at once as the largest size has items. */
   const saturated = async (connections: number): Promise<ServerCalibration['saturation']> => {
-    const asked = await protocol.prepare(target.url, model, withItems(payload, 1), signal)
-    const play = (durationS: number) =>
-      generator.play({ ...asked, serverPids: target.serverPids }, { kind: 'closed', connections, durationS }, signal)
-    await play(windowS)
-    const { latencyMs, elapsedS } = await play(2 * windowS)
-    const answered = [...latencyMs].filter((ms) => Number.isFinite(ms)).length
-    return answered < 0.9 * latencyMs.length ? undefined : { connections, rps: answered / elapsedS }
+    const { good, asked, elapsedS } = await loop(1, connections, windowS, 2 * windowS)
+    return good.length < 0.9 * asked ? undefined : { connections, rps: good.length / elapsedS }
   }
   /** By which part the size that moved most was slower in the round before. */
   const moved = () => Math.max(...[...served.values()].map((rounds) => median(rounds.at(-2)!) / median(rounds.at(-1)!) - 1))

@@ -61,6 +61,7 @@ const own = fileURLToPath(new URL('../tables', import.meta.url))
 export const publishedTables = (): Tables => readTables(own)
 /** Tables that nothing is fitted to. */
 export const heldOutTables = (): Tables => readTables(join(own, 'held-out'))
+/** The latencies of one of them. */
 export const heldOut = (table: string): LatencyRow[] => heldOutTables().latency.filter((row) => row.table === table)
 
 function add(tables: Tables, table: string, row: Record<string, string>): void {

@@ -231,7 +231,7 @@ export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
 export const stageOf = ({ architecture, resources, serving, anchor }: ModelledServer): CpuStage =>
   anchor
-    ? anchoredStage(anchor.anchored.at, { ...serving, ...resources }, anchor.anchored.perRequest)
+    ? anchoredStage(anchor.anchored.at, { instances: serving.instances, cpuCores: resources.cpuCores }, anchor.anchored.perRequest)
     : cpuStageOf(architecture, serving.sequenceLength)
 
 /** No bar is as wide as the whole. */
