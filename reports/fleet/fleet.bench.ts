@@ -1,19 +1,19 @@
 /**
  * How good packings are, and how long they take: `npm run bench:fleet -- [folder of tables] [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24
  * hours, and with `turns` such fleets whose models are asked for in some hours only, with all of them in memory all day and in turns. With both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv each, columns as in `tune fleet`'s tables) on GPUs of one price: the GPUs
- * that are needed, beside a GPU for each model, each alone, and first fit decreasing.
+ * that are needed, beside a GPU for each model, each alone, first fit decreasing, and ParvaGPU's own packing.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
-import { partitionsOf } from '../../trials/devices/mig-placements.ts'
+import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
 import { percent } from '../format.ts'
 import { steadyDemand, tableDemand } from '../plan/demand.ts'
 import { parseCsv } from '../report/testing/parsed-csv.ts'
 import { planFleet } from './fleet-plan.ts'
-import { type GpuKind, type Packing, type Segment, type Turning, whole } from './packing.ts'
+import { bestPerSlice, type FleetModel, type GpuKind, type Packing, type Segment, type Turning, whole } from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
@@ -21,6 +21,53 @@ const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   pricePerHour,
   partitions: [[whole], ...partitionsOf(findGpu(name))],
 })
+/**
+ * As ParvaGPU packs (Lee et al., SC '24, section III), with its slices of whole GPUs as 7g: of each model as many of the slice that carries most per compute slice as its rate fills,
+ * and the smallest that carries the rest; slices go, the largest first, to the first GPU with room. Then each GPU that is used for half at most is given up where its models'
+ * rates find room, in slices of 1 and 2, on the others.
+ */
+function asParvaPacks(models: readonly FleetModel[], demandRps: readonly number[], kind: GpuKind): number {
+  const sizeOf = ({ slice }: Segment) => Number.parseInt(slice, 10)
+  const fits = (gpu: readonly Placed[], { slice }: Segment) => fitTogether(kind.partitions, [...gpu.map((on) => on.segment.slice), slice])
+  interface Placed {
+    readonly segment: Segment
+    readonly slices: readonly Segment[]
+    readonly rps: number
+  }
+  const placed = models.flatMap((model, i): Placed[] => {
+    const slices = bestPerSlice(model, [kind])
+      .filter(({ slice, rateRps }) => slice !== whole && rateRps > 0)
+      .sort((a, b) => sizeOf(a) - sizeOf(b))
+    const [best] = slices.toSorted((a, b) => b.rateRps / sizeOf(b) - a.rateRps / sizeOf(a))
+    const full = Math.floor(demandRps[i]! / best!.rateRps)
+    const rest = demandRps[i]! - full * best!.rateRps
+    const last = rest > 1e-9 ? [{ segment: slices.find(({ rateRps }) => rateRps >= rest)!, slices, rps: rest }] : []
+    return [...Array<Placed>(full).fill({ segment: best!, slices, rps: best!.rateRps }), ...last]
+  })
+  const gpus: Placed[][] = []
+  for (const one of placed.sort((a, b) => sizeOf(b.segment) - sizeOf(a.segment))) {
+    const at = gpus.find((gpu) => fits(gpu, one.segment))
+    if (at) at.push(one)
+    else gpus.push([one])
+  }
+  const used = (gpu: readonly Placed[]) => gpu.reduce((sum, { segment }) => sum + sizeOf(segment), 0)
+  for (const fragmented of gpus.filter((gpu) => used(gpu) <= 3).sort((a, b) => used(a) - used(b))) {
+    const others = gpus.filter((gpu) => gpu !== fragmented).map((gpu) => [...gpu])
+    const moved = fragmented.every(({ slices, rps }) => {
+      let left = rps
+      for (const segment of slices.filter((slice) => sizeOf(slice) <= 2).reverse())
+        for (const gpu of others)
+          while (left > 1e-9 && fits(gpu, segment)) {
+            gpu.push({ segment, slices, rps: Math.min(left, segment.rateRps) })
+            left -= segment.rateRps
+          }
+      return left <= 1e-9
+    })
+    if (moved) gpus.splice(0, gpus.length, ...others)
+  }
+  return gpus.length
+}
+
 const [tables, scenarios] = process.argv.slice(2)
 async function published(folder: string, path: string): Promise<void> {
   const gpu = 'A100-80GB'
@@ -30,12 +77,22 @@ async function published(folder: string, path: string): Promise<void> {
       .filter(([number]) => number === scenario)
       .map(([, name, rps, limitMs]) => {
         const text = readFileSync(join(folder, `${name}.csv`), 'utf8')
-        return { name: name!, segments: readSegments(text, `${name}.csv`, gpu, Number(limitMs)), demand: steadyDemand(Number(rps)) }
+        return {
+          name: name!,
+          rps: Number(rps),
+          segments: readSegments(text, `${name}.csv`, gpu, Number(limitMs)),
+          demand: steadyDemand(Number(rps)),
+        }
       })
+    const kind = kindOf(gpu, 1)
     const startMs = performance.now()
-    const { atPeaks, compared } = await planFleet(models, [kindOf(gpu, 1)])
+    const { atPeaks, compared } = await planFleet(models, [kind])
     const ms = (performance.now() - startMs).toFixed(0)
-    const beside = `a GPU each ${compared.aGpuEach?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}`
+    const beside = `a GPU each ${compared.aGpuEach?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}, as ParvaGPU packs ${asParvaPacks(
+      models,
+      models.map(({ rps }) => rps),
+      kind,
+    )}`
     console.log(
       `scenario ${scenario}: ${atPeaks.gpus.length} GPUs, none needs fewer than ${Math.ceil(atPeaks.boundPerHour - 1e-3)}; ${beside}; ${ms} ms`,
     )

@@ -43,9 +43,9 @@ function wrongOn(gpus: readonly PackedGpu[]): string[] {
 test('what nobody measured is assumed as the known pairs are, and planned for at its upper end', () => {
   const own = { model: 'a', share: 0.5, latencyMs: 20 }
   const { expected, upper, how } = slows('V100', own, [{ model: 'b', share: 0.5, latencyMs: 20 }])
-  // On halves of a V100 4.9 to 12.6 % slower, of an H200 10.8 to 36.5 %, with few scheduling waits.
-  expect(expected).toBeCloseTo(1.167, 2)
-  expect(upper).toBeGreaterThan(1.35)
+  // On halves of a V100 4.9 to 12.6 % slower, of an H200 and an H100 in fp16 10.8 to 43.6 %, with few scheduling waits.
+  expect(expected).toBeCloseTo(1.186, 2)
+  expect(upper).toBeGreaterThan(1.4)
   expect(upper).toBeLessThan(1.45)
   expect(how).toBe('assumed')
   expect(slows('V100', own, [])).toMatchObject({ expected: 1, upper: 1 })
@@ -104,7 +104,7 @@ test('a smaller share for one slows the other less, a configuration with less me
   expect(packed.gpus.map(({ slots }) => slots.map(({ slice }) => slice))).toEqual([['50%', '30%']])
   expect(wrongOn(packed.gpus)).toEqual([])
   const light = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 9000), on(0.5, 50, 6000)))
-  const fitting = await pack(light, [36, 40], [kind])
+  const fitting = await pack(light, [34, 40], [kind])
   expect(fitting.gpus).toHaveLength(1)
   expect(wrongOn(fitting.gpus)).toEqual([])
   const alone = await pack([modelOf('a', on(0.5, 60, 9000))], [50], [kind])

@@ -6,7 +6,8 @@ import { percent, rate } from '../format.ts'
 import { heldOf } from '../specs/held.ts'
 import { withSecretVariables } from '../specs/secret-variables.ts'
 import { dnsLabel, type Placed, type Serving } from '../specs/serving.ts'
-import { type Segment, whole } from './packing.ts'
+import { placeOf, type Segment, whole } from './packing.ts'
+import { mpsVariables } from './side-by-side.ts'
 
 interface TableImage {
   readonly image: string
@@ -33,7 +34,8 @@ export function tableServing(
   { image, port, health }: TableImage,
 ): Serving {
   const { row, rateRps } = segment
-  const configuration = { gpu: segment.gpu, gpus: segment.gpus, ...(segment.slice === whole ? {} : { migProfile: segment.slice }) }
+  const cut = segment.slice !== whole && segment.share === undefined
+  const configuration = { gpu: segment.gpu, gpus: segment.gpus, ...(cut && { migProfile: segment.slice }) }
   const resources = resourcesOf(configuration)
   // As of a server that ran already: neither its cores nor its memory are known.
   const measured: MeasuredWith = {
@@ -50,6 +52,7 @@ export function tableServing(
   const held = heldOf({ measured, slo }, deployed, false, resources, {})
   const line = `${table}, line ${row?.line}`
   const tuned = Object.entries(row?.values ?? {}).map(([column, value]) => [environmentName(column), value] as const)
+  const bounds = segment.share === undefined ? {} : mpsVariables(segment)
   return {
     trial: row?.line ?? 0,
     name: dnsLabel(name),
@@ -62,11 +65,11 @@ export function tableServing(
       remarks: [],
     },
     scalable: false,
-    container: withSecretVariables({ image, imageNamed: true, env: Object.fromEntries(tuned), port, readyPath: health }),
+    container: withSecretVariables({ image, imageNamed: true, env: { ...Object.fromEntries(tuned), ...bounds }, port, readyPath: health }),
     configuration,
     resources,
     held,
-    gpuScheme: placed.claim ? 'dra' : segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: placed.claim ? 'dra' : cut ? 'mig-mixed' : undefined,
     replicas: placed.replicas,
     placed,
     sized: true,
@@ -79,7 +82,7 @@ export function tableServing(
       table: line,
       seed: 0,
       slo,
-      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === whole ? 'a whole' : `${segment.slice} of`} ${segment.gpu}`,
+      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === whole ? `a whole ${segment.gpu}` : placeOf(segment)}`,
       status: 'imported',
       measured,
     },
@@ -88,6 +91,10 @@ export function tableServing(
       ...tuned.map(([variable, value]) => ({
         value: `${variable}=${value}`,
         from: `${line}: a variable of the container, for its image to heed`,
+      })),
+      ...Object.entries(bounds).map(([variable, value]) => ({
+        value: `${variable}=${value}`,
+        from: `${line}: its part of the GPU's threads and memory`,
       })),
       { value: `replicas ${placed.replicas}`, from: `as the fleet has room for, headroom ${percent(headroom)}` },
       ...held.sources,

@@ -83,7 +83,11 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
       `of low priority (${lowPriority} of priority.yaml): as many run as have a free slice, the others are pending; a model that wants its slice back puts one out within ${serving.held.graceSeconds} s, with what it has under way`,
     ]
   const together = placed.claim
-    ? [`it has its GPU together with others, by the claim ${placed.claim} of turns/: nothing holds it to its part of memory but its server`]
+    ? [
+        placed.mps
+          ? `it has its GPU together with others, by the claim ${placed.claim} of shared/: MPS holds each process of it to what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT say`
+          : `it has its GPU together with others, by the claim ${placed.claim} of turns/: nothing holds it to its part of memory but its server`,
+      ]
     : []
   if (placed.onDemand)
     return [

@@ -136,11 +136,13 @@ if (options.llm) {
   console.log('MPS share')
   report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
   report('slowdown by physics alone', slowdownErrors(tables.share, fitted))
-  const sharesOfH200 = heldOutTables()
-    .share.filter(({ gpu }) => gpu.name === 'H200')
-    .map((row) => ({ ...row, sharing: 'mps' as const }))
-  report('the same on an H200, which no table has', slowdownErrors(sharesOfH200, fitted))
-  coverage('BERT-base on shares of an H200, latency', sharesOfH200, fitted)
+  for (const name of ['H200', 'H100']) {
+    const shares = heldOutTables()
+      .share.filter(({ gpu }) => gpu.name === name)
+      .map((row) => ({ ...row, sharing: 'mps' as const }))
+    report(`the same on an ${name}, of whose shares no table is`, slowdownErrors(shares, fitted))
+    coverage(`BERT-base on shares of an ${name}, latency`, shares, fitted)
+  }
   console.log('GPU memory')
   report(
     'in-sample',

@@ -1,7 +1,8 @@
 /**
  * How much slower a model gets under MPS for each whole GPU that its neighbours take, at their busiest: latency beside over alone at the same share. On a V100, two of one model on
- * halves, AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022; icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1). On an H200, BERT-base in
- * fp16 on texts of 128 tokens, by batch and neighbour, as measured for this project (`tables/h200-neighbours.csv`): a small batch beside a large one suffers most.
+ * halves, AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022; icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1). On an H200 and an
+ * H100, BERT-base on texts of 128 tokens in fp16, and there in fp32 (the last two), by batch and neighbour, as measured for this project (`tables/*-neighbours.csv`): a small batch
+ * beside a large one suffers most.
  */
 import { mean, standardDeviation } from 'simple-statistics'
 
@@ -25,6 +26,19 @@ const onH200: readonly Pair[] = [
   [1.807, 1.944, 0.5],
   [1.088, 1.169, 0.25],
 ]
-const pulls = [...onV100, ...onH200].map(([aloneMs, besideMs, othersShare]) => (besideMs / aloneMs - 1) / othersShare)
+const onH100: readonly Pair[] = [
+  [0.564, 0.697, 0.5],
+  [1.073, 1.314, 0.5],
+  [3.159, 4.112, 0.5],
+  [1.073, 1.541, 0.5],
+  [3.159, 3.631, 0.5],
+  [0.564, 0.778, 0.5],
+  [3.159, 3.564, 0.5],
+  [1.757, 1.95, 0.5],
+  [1.073, 1.187, 0.25],
+  [38.196, 39.004, 0.5],
+  [10.907, 11.575, 0.5],
+]
+const pulls = [...onV100, ...onH200, ...onH100].map(([aloneMs, besideMs, othersShare]) => (besideMs / aloneMs - 1) / othersShare)
 
 export const mpsPull = { mean: mean(pulls), deviation: standardDeviation(pulls) } as const

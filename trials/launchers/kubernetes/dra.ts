@@ -72,17 +72,17 @@ export function deviceClaim(resources: Resources, products: readonly string[], o
 /** A label value as a regular expression (RE2) of names: each dash may stand for a blank. Needs no backslash, which CEL would read first. */
 const pattern = (product: string): string => product.replace(/[.+]/g, '[$&]').replaceAll('-', '[ -]')
 
-const gpuConfig = (sharing: 'mps' | 'time-slicing', share: number, memoryMiB: number): Json => ({
-  apiVersion: 'resource.nvidia.com/v1beta1',
-  kind: 'GpuConfig',
-  sharing:
+const gpuConfig = (sharing: 'mps' | 'time-slicing', share: number, memoryMiB: number): Json =>
+  driverConfig(
     sharing === 'mps'
       ? {
           strategy: 'MPS',
           mpsConfig: { defaultActiveThreadPercentage: Math.round(share * 100), defaultPinnedDeviceMemoryLimit: `${memoryMiB}Mi` },
         }
       : { strategy: 'TimeSlicing', timeSlicingConfig: { interval: 'Short' } },
-})
+  )
+
+const driverConfig = (sharing: Json): Json => ({ apiVersion: 'resource.nvidia.com/v1beta1', kind: 'GpuConfig', sharing })
 
 /** A template of claims; its owner, labels and namespace are the caller's. */
 export const claimTemplate = (claim: DeviceClaim, metadata: Json, version: DraVersion = 'v1'): Json => ({
@@ -91,6 +91,10 @@ export const claimTemplate = (claim: DeviceClaim, metadata: Json, version: DraVe
   metadata,
   spec: { spec: claimSpec(claim, version) },
 })
+
+/** Likewise under MPS, whose limits are each container's own. */
+export const mpsClaim = (claim: DeviceClaim, metadata: Json): Json =>
+  sharedClaim({ ...claim, config: driverConfig({ strategy: 'MPS' }) }, metadata)
 
 /** One claim: all pods that name it have its device among them. */
 export const sharedClaim = (claim: DeviceClaim, metadata: Json): Json => ({

@@ -6,6 +6,7 @@ import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts
 import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { routingComment } from '../../../reports/fleet/routing-blocks.ts'
+import { type SharedPlacement, sharedGpuYaml, sharedPlacements } from '../../../reports/fleet/side-by-side.ts'
 import { isStaying, turnsYaml } from '../../../reports/fleet/swap-proxy.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
@@ -39,7 +40,7 @@ interface Deployed {
   readonly files: FleetFiles['files']
 }
 
-/** `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `turns/NAME.yaml` for each set that is loaded as requests come. Throws what a store or a pod of the user's own does. */
+/** `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `turns/NAME.yaml` for each set that is loaded as requests come, `shared/NAME.yaml` for each GPU under MPS. Throws what a store or a pod of the user's own does. */
 export async function fleetFiles(
   plan: FleetPlan,
   { headroom, perNode, timezone }: FleetFile,
@@ -50,7 +51,9 @@ export async function fleetFiles(
   const { atPeaks, hoursRps, rules, turning } = plan
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
   const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
-  const placements = placementsOf(atPeaks.gpus, hourly, rules.spared)
+  const planned = placementsOf(atPeaks.gpus, hourly, rules.spared)
+  const sharing = sharedPlacements(atPeaks.gpus, planned)
+  const placements: readonly (Placement | SharedPlacement)[] = [...planned.filter(({ segment }) => segment.share === undefined), ...sharing]
   const sets = atPeaks.gpus.flatMap(({ kind, slots }) => slots.flatMap((slot) => (slot.waiting ? [{ kind, slot }] : [])))
   const swapped = sets.map(({ slot }) =>
     slot.waiting!.map(({ model, segment, waits }) => ({ model, segment, replicas: 1, share: 1, longestS: waits.longestS })),
@@ -82,14 +85,20 @@ export async function fleetFiles(
       leftOut.push(`${what}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
     }
   }
+  const sideBySide = new Map<string, Serving[]>()
   for (const placement of placements) {
-    const { replicas, byHour, inTurns } = placement
     await orLeftOut(names[all.indexOf(placement)]!, async () => {
-      if (inTurns && target !== 'kubernetes')
+      const placed = placedOf(placement, timezone)
+      if (placed.inTurns && target !== 'kubernetes')
         throw new SpecError(`it takes turns with others, and ${target} keeps its replicas at all hours`, 'use --target kubernetes')
-      return (await deployed(placement, { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone })).files
+      const made = await deployed(placement, placed)
+      if (placed.claim) sideBySide.set(placed.claim, [...(sideBySide.get(placed.claim) ?? []), made.serving])
+      return made.files
     })
   }
+  files.push(
+    ...[...sideBySide].map(([claim, servings]) => ({ path: join('shared', `${claim}.yaml`), text: sharedGpuYaml(claim, servings) })),
+  )
   for (const [i, { kind, slot }] of sets.entries()) {
     const name = dnsLabel(['turns', i + 1, kind, ...(slot.slice === whole ? [] : [slot.slice])].join('-'))
     const on = slot.slice === whole ? `a ${kind}` : `${slot.slice} of a ${kind}`
@@ -104,18 +113,7 @@ export async function fleetFiles(
       }
       const written: { readonly placement: (typeof swapped)[number][number]; readonly made: Deployed }[] = []
       for (const placement of swapped[i]!) written.push({ placement, made: await deployed(placement, placed) })
-      const members = written.map(({ placement: { model, longestS }, made: { serving } }) => ({
-        name: serving.name,
-        model,
-        readyPath: serving.container.readyPath,
-        loadS: turning!.find((of) => of.name === model)!.turning!.loadS,
-        graceS: serving.held.graceSeconds,
-        // As many as come while one waits longest, twice that where they come in bursts.
-        mostRequests: Math.max(
-          leastRequests,
-          Math.ceil(2 * plan.peaksRps[models.findIndex(({ entry }) => entry.name === model)]! * longestS),
-        ),
-      }))
+      const members = written.map(({ placement, made }) => memberOf(placement, made.serving, plan, models))
       const shared = together && { together, serving: written[0]!.made.serving }
       return [
         ...written.flatMap(({ made }) => made.files),
@@ -132,6 +130,31 @@ export async function fleetFiles(
   if (filling.length > 0 && target === 'kubernetes') files.push({ path: 'priority.yaml', text: yamlOf(lowPriorityClass) })
   const cuts = migLayoutsYaml(layouts, perNode)
   return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
+}
+
+const placedOf = (placement: Placement | SharedPlacement, timezone: string): Placed => {
+  const { replicas, byHour, inTurns } = placement
+  const beside = 'claim' in placement && { claim: placement.claim, mps: true as const }
+  return { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), ...beside, timezone }
+}
+
+/** A model of a set that is loaded as requests come. */
+function memberOf(
+  { model, longestS }: { readonly model: string; readonly longestS: number },
+  { name, container, held }: Serving,
+  { turning, peaksRps }: FleetPlan,
+  models: readonly Deployable[],
+) {
+  const peakRps = peaksRps[models.findIndex(({ entry }) => entry.name === model)]!
+  return {
+    name,
+    model,
+    readyPath: container.readyPath,
+    loadS: turning!.find((of) => of.name === model)!.turning!.loadS,
+    graceS: held.graceSeconds,
+    // As many as come while one waits longest, twice that where they come in bursts.
+    mostRequests: Math.max(leastRequests, Math.ceil(2 * peakRps * longestS)),
+  }
 }
 
 /** Of a model that is asked for rarely: what llama-swap lets through by itself. */
@@ -175,11 +198,6 @@ function servingOf(
     )
   const measured = classes?.find(({ name: of }) => of === segment.startedAs) ?? entry
   const { reopened } = source.byClass?.get(measured.name) ?? source
-  if (segment.share !== undefined)
-    throw new SpecError(
-      `shares of a GPU's threads are given by its MPS daemon: a pod cannot ask for ${segment.slice}`,
-      `start its servers with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=${Math.round(segment.share * 100)} and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=${segment.memoryMiB}M`,
-    )
   if (reopened === undefined) {
     if (image === undefined) throw new SpecError('a table does not say what serves', 'name its image: in the fleet file')
     const { sloMs, table } = measured
@@ -205,14 +223,10 @@ function servingOf(
 const [defaultPort, defaultHealth] = [8000, '/v2/health/ready']
 
 /** What a gateway before several deployments of one model needs to know. */
-function routing(
-  { model, share, segment }: Placement,
-  all: readonly Placement[],
-  buckets: FleetModel['buckets'],
-  overDay: FleetModel['overDay'],
-): string {
+function routing(placement: Placement, all: readonly Placement[], buckets: FleetModel['buckets'], overDay: FleetModel['overDay']): string {
+  const { model, share, segment } = placement
   if (segment.routed) return routingComment(model, segment, buckets, overDay)
-  const others = all.filter((placement) => placement.model === model && placement.segment !== segment)
+  const others = all.filter((one) => one.model === model && one !== placement)
   return others.length === 0 ? '' : `# Of the requests of ${model} these replicas are to get ${percent(share)}: weigh their Service so.\n`
 }
 

@@ -1,0 +1,51 @@
+/**
+ * Models side by side under MPS, handed over: each GPU is one claim, by dynamic resource allocation, which its pods have together; the driver runs an MPS daemon for it, and each
+ * container says by CUDA's own variables to which part it is held (NVIDIA MPS guide, "Environment Variables").
+ */
+import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
+import { yamlOf } from '../specs/manifest.ts'
+import { specGpus } from '../specs/pod-gpus.ts'
+import { dnsLabel, type Serving } from '../specs/serving.ts'
+import type { PackedGpu, Segment } from './packing.ts'
+import type { Placement } from './placements.ts'
+import { poolOf } from './rules.ts'
+
+/** Replicas on one GPU of theirs and others. */
+export interface SharedPlacement extends Placement {
+  readonly claim: string
+}
+
+/** One for each model on each GPU: a pod is to stand on the one where it was planned. @param placements of all GPUs */
+export function sharedPlacements(gpus: readonly PackedGpu[], placements: readonly Placement[]): SharedPlacement[] {
+  const sharing = gpus.filter(({ slots }) => slots.some(({ segment }) => segment?.share !== undefined))
+  return sharing.flatMap(({ kind, slots }, i) => {
+    const claim = dnsLabel(`shared-${i + 1}-${kind}`)
+    return placements
+      .map((all): SharedPlacement => {
+        const here = slots.filter(({ model, segment }) => model === all.model && segment && poolOf(segment) === poolOf(all.segment))
+        const { byHour: _, ...placement } = all
+        return { ...placement, replicas: here.length, share: (all.share * here.length) / all.replicas, claim }
+      })
+      .filter(({ segment: { share }, replicas }) => share !== undefined && replicas > 0)
+  })
+}
+
+/** Variables that hold a container to its part, each process of it. */
+export const mpsVariables = ({ share, memoryMiB }: Segment): Readonly<Record<string, string>> => ({
+  CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(share! * 100)),
+  CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: `0=${Math.round(memoryMiB!)}M`,
+})
+
+/** @param servings of those that are on it */
+export function sharedGpuYaml(name: string, servings: readonly Serving[]): string {
+  const [first] = servings
+  const { claim, needs } = specGpus(first!.resources, 'dra', first!.dra)
+  const notes = [
+    `${servings.map((serving) => serving.name).join(', ')} side by side on a ${first!.resources.gpu}, under MPS.`,
+    'Their pods have this one claim: the driver gives them the same GPU and runs an MPS daemon for it. Nothing else may claim it.',
+    'That daemon serves one user at a time: their containers have to run as the same one.',
+    ...needs.map((need) => `needs: ${need}, and its gate MPSSupport; its node gives GPUs by that alone`),
+    'Assumed, not measured: nobody has tried this with a GPU here.',
+  ]
+  return `${notes.map((note) => `# ${note}\n`).join('')}${yamlOf(mpsClaim(claim!, { name }))}`
+}
