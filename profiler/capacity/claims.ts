@@ -10,7 +10,7 @@ const imagined = 1.5
 
 /** The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. */
 export function withEvidence(
-  { capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior,
+  { capacityRps, capacityCi90Rps: [low, high] }: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>,
   { heldRps, surelyHeldRps }: Pick<Evidence, 'heldRps' | 'surelyHeldRps'>,
 ): Capacity {
   return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { keeps, keepsSurely } from '../slo.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { StreamingGenerator } from '../testing/streaming-generator.ts'
-import type { Load, LoadGenerator, LoadRun, Slo, Target } from '../types.ts'
+import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 import { efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'
 
@@ -65,6 +66,22 @@ describe('answers that take seconds', () => {
     expect(capacityCi90Rps[1]).toBeGreaterThan(14.3)
     expect(capacityCi90Rps[1]).toBeLessThan(20.5)
     expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
+  })
+
+  test('neither end contradicts a window that held', async () => {
+    const within = { ...slo, limitMs: 500 }
+    for (let seed = 1; seed <= 12; seed++) {
+      const server = new QueueServer({ seed, servers: 1, maxBatch: 8, serviceMs: (batch) => 200 + 25 * batch })
+      const { capacityCi90Rps, points } = await measure(new StreamingGenerator(server, 100, signal), 3, seed, within)
+      const rates = (held: (point: LoadPoint) => boolean) => [
+        0,
+        ...points.flatMap((point) => (point.load.kind === 'open' && held(point) ? [point.load.rateRps] : [])),
+      ]
+      expect(capacityCi90Rps[0]).toBeLessThanOrEqual(Math.max(...rates((point) => keeps(point, within))) + 1e-9)
+      // At most 20 a second are served: beyond, a window holds for its end.
+      const surely = rates((point) => keepsSurely(point, within) === true).filter((rate) => rate < 20)
+      expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(Math.max(...surely) - 1e-9)
+    }
   })
 
   test('however short the time, what a server of many places serves while it falls behind tells its capacity', async () => {

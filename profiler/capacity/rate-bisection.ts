@@ -1,6 +1,7 @@
 import { max } from 'simple-statistics'
-import { apart, failsTooOften, keeps, limitsOf } from '../slo.ts'
+import { apart, failsTooOften, keeps, keepsSurely, limitsOf } from '../slo.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
+import { withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { atMost, between, type Searched } from './known-capacity.ts'
@@ -61,8 +62,10 @@ class RateBisection {
   private readonly answerS: number
   private readonly idleMs: number
   private readonly longestLimitS: number
-  private readonly seen: (WindowSeen & { readonly held: boolean })[] = []
+  private readonly seen: (WindowSeen & { readonly held: boolean; readonly surely: boolean })[] = []
   private held = 0
+  /** With room to spare. */
+  private surelyHeld = 0
   private missed: number
   /** What all windows together tell, once a rate was held and one missed. */
   private together: CapacityBehind | undefined
@@ -131,13 +134,14 @@ class RateBisection {
 
   private learn(point: LoadPoint, window: WindowSeen): void {
     const held = keeps(point, this.session.slo)
-    this.seen.push({ ...window, held })
+    this.seen.push({ ...window, held, surely: keepsSurely(point, this.session.slo) === true })
     const { busy } = this.aim
     const known = busy === undefined ? this.seen : [...this.seen, busy]
     // What is beyond what a server serves was held by no more than that the window ended.
     const served = servedOf(known)?.rps ?? Number.POSITIVE_INFINITY
     const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
     this.held = Math.max(0, ...holds.map((one) => one.rateRps))
+    this.surelyHeld = Math.max(0, ...holds.filter(({ surely }) => surely).map((one) => one.rateRps))
     this.missed = Math.min(...known.filter((one) => !holds.some((other) => other === one)).map((one) => one.rateRps))
     const bracketed = this.held > 0 && this.missed < Number.POSITIVE_INFINITY
     this.together = bracketed ? capacityBehind(known, this.session.slo, this.idleMs) : undefined
@@ -206,8 +210,8 @@ class RateBisection {
   private finish(outcome: Searched['outcome'], detail?: string): Searched {
     const { held, missed, together, saturationRps } = this
     if (together === undefined) return { outcome, ...between(held, missed), saturationRps, detail }
-    const { median, ci90 } = together
-    return { outcome, capacityRps: median, capacityCi90Rps: [ci90[0], ci90[1]], known: 'held', saturationRps, detail }
+    const seen = { heldRps: held, surelyHeldRps: this.surelyHeld }
+    return { outcome, ...withEvidence({ capacityRps: together.median, capacityCi90Rps: together.ci90 }, seen), saturationRps, detail }
   }
 }
 
