@@ -1,5 +1,5 @@
 /**
- * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--foreign S] [--real N] [flags of tune]`,
+ * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--from N] [--foreign S] [--real N] [flags of tune]`,
  * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: seconds, trials, what is recommended, its
  * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
  * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
@@ -31,7 +31,8 @@ function own(name: string, fallback: number, of: string[]): number {
 const given = [...rest]
 const foreignS = own('--foreign', 30, given)
 const realBest = own('--real', 5, given)
-if (!(foreignS >= 0 && realBest >= 0)) throw new Error('--foreign takes seconds, --real a number of configurations')
+const firstSeed = own('--from', 1, given)
+if (!(foreignS >= 0 && realBest >= 0 && firstSeed >= 0)) throw new Error('--foreign takes seconds, --real a number of configurations, --from a seed')
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
 const folder = mkdtempSync(join(tmpdir(), 'main-job-'))
 
@@ -130,7 +131,7 @@ const foreignMs: number[] = []
 const rows = [
   ['seed', 'exit', 'seconds', 'trials', 'recommended', 'status', 'held, req/s', 'first asked', 'estimate', 'believed', 'plain client'],
 ]
-for (let seed = 1; seed <= Number(seedsAsked); seed++) {
+for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   const run = await runOnce(seed)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
