@@ -22,6 +22,18 @@ describe('a confirmation', () => {
     expect(found.point.sloMs).toBeLessThanOrEqual(slo.limitMs)
   })
 
+  test('far beyond what the server does goes on to a rate that is proven, however far that is below', async () => {
+    const truth = 87.6
+    const rateRps = 1.6 * truth
+    for (const seed of [1, 2, 3]) {
+      const target = { kind: 'virtual', server: caseNamed('FIFO 8 ms').server(seed) } as const
+      const found = await confirmCapacity({ target, slo, rateRps, leastProvenRps: 0.8 * rateRps, seed: 1000 * seed, signal })
+      expect(found).toMatchObject({ held: false, proven: true })
+      expect(found.capacityRps).toBeLessThan(truth)
+      expect(found.capacityRps).toBeGreaterThan(0.7 * truth)
+    }
+  })
+
   test('far beyond what the server does passes over rates beyond what it was seen to serve', async () => {
     const truth = 87.6
     const { points, capacityRps } = await confirm(caseNamed('FIFO 8 ms').server(1), 8 * truth)

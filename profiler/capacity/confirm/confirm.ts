@@ -200,7 +200,7 @@ class ConfirmationUnderWay {
     const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, options } = this
     if (found === undefined && givenUpRps < lowestRps) {
       const easierRps = stepToProof * givenUpRps
-      if (easierRps >= this.leastProvenRps) return easierRps
+      if (easierRps >= this.leastProvenRps(unproven?.rps ?? givenUpRps)) return easierRps
       if (unproven !== undefined) return undefined
     }
     if (found === undefined) {
@@ -223,7 +223,13 @@ class ConfirmationUnderWay {
   private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
     const { session, options, arrivals, seconds } = this
     const { slo } = options
-    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= this.leastProvenRps, this.heldHigher)
+    const evidence = new RateEvidence(
+      rps,
+      slo,
+      seconds,
+      stepToProof * rps >= this.leastProvenRps(this.unproven?.rps ?? rps),
+      this.heldHigher,
+    )
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
     for (;;) {
@@ -242,8 +248,10 @@ class ConfirmationUnderWay {
     }
   }
 
-  private get leastProvenRps(): number {
-    return this.options.leastProvenRps ?? Number.POSITIVE_INFINITY
+  /** What is worth a proof beside a rate that holds without: after a miss the rate that was asked for is no measure of that. */
+  private leastProvenRps(holdsRps: number): number {
+    const { leastProvenRps = Number.POSITIVE_INFINITY, rateRps } = this.options
+    return this.missedRps > rateRps ? leastProvenRps : (leastProvenRps * holdsRps) / rateRps
   }
 
   private get arrivals(): Arrivals {
