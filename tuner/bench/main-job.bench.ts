@@ -32,7 +32,8 @@ const given = [...rest]
 const foreignS = own('--foreign', 30, given)
 const realBest = own('--real', 5, given)
 const firstSeed = own('--from', 1, given)
-if (!(foreignS >= 0 && realBest >= 0 && firstSeed >= 0)) throw new Error('--foreign takes seconds, --real a number of configurations, --from a seed')
+if (!(foreignS >= 0 && realBest >= 0 && firstSeed >= 0))
+  throw new Error('--foreign takes seconds, --real a number of configurations, --from a seed')
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
 const folder = mkdtempSync(join(tmpdir(), 'main-job-'))
 
