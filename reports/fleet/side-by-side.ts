@@ -6,34 +6,43 @@ import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { yamlOf } from '../specs/manifest.ts'
 import { specGpus } from '../specs/pod-gpus.ts'
 import { dnsLabel, type Serving } from '../specs/serving.ts'
-import type { PackedGpu, Segment } from './packing.ts'
+import type { GpuKind, PackedGpu, Segment } from './packing.ts'
 import type { Placement } from './placements.ts'
 import { poolOf } from './rules.ts'
 
 /** Replicas on one GPU of theirs and others. */
 export interface SharedPlacement extends Placement {
   readonly claim: string
+  /** What each may take: its part of all that the GPU has, by what it needs. A limit that is no more than what was seen of it would end it at its next workspace. */
+  readonly memoryMiB: number
 }
 
 /** One for each model on each GPU: a pod is to stand on the one where it was planned. @param placements of all GPUs */
-export function sharedPlacements(gpus: readonly PackedGpu[], placements: readonly Placement[]): SharedPlacement[] {
+export function sharedPlacements(
+  gpus: readonly PackedGpu[],
+  placements: readonly Placement[],
+  kinds: readonly GpuKind[],
+): SharedPlacement[] {
   const sharing = gpus.filter(({ slots }) => slots.some(({ segment }) => segment?.share !== undefined))
   return sharing.flatMap(({ kind, slots }, i) => {
     const claim = dnsLabel(`shared-${i + 1}-${kind}`)
+    const needed = slots.reduce((sum, { segment }) => sum + (segment?.memoryMiB ?? 0), 0)
+    const room = kinds.find(({ name }) => name === kind)?.mps?.memoryMiB ?? needed
     return placements
       .map((all): SharedPlacement => {
         const here = slots.filter(({ model, segment }) => model === all.model && segment && poolOf(segment) === poolOf(all.segment))
         const { byHour: _, ...placement } = all
-        return { ...placement, replicas: here.length, share: (all.share * here.length) / all.replicas, claim }
+        const memoryMiB = Math.floor((room * (all.segment.memoryMiB ?? 0)) / needed)
+        return { ...placement, replicas: here.length, share: (all.share * here.length) / all.replicas, claim, memoryMiB }
       })
       .filter(({ segment: { share }, replicas }) => share !== undefined && replicas > 0)
   })
 }
 
 /** Variables that hold a container to its part, each process of it. */
-export const mpsVariables = ({ share, memoryMiB }: Segment): Readonly<Record<string, string>> => ({
-  CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(share! * 100)),
-  CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: `0=${Math.round(memoryMiB!)}M`,
+export const mpsVariables = ({ share = 1 }: Segment, memoryMiB: number): Readonly<Record<string, string>> => ({
+  CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(share * 100)),
+  CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: `0=${memoryMiB}M`,
 })
 
 /** @param servings of those that are on it */

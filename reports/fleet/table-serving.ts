@@ -52,7 +52,7 @@ export function tableServing(
   const held = heldOf({ measured, slo }, deployed, false, resources, {})
   const line = `${table}, line ${row?.line}`
   const tuned = Object.entries(row?.values ?? {}).map(([column, value]) => [environmentName(column), value] as const)
-  const bounds = segment.share === undefined ? {} : mpsVariables(segment)
+  const bounds = placed.mps ? mpsVariables(segment, placed.mps.memoryMiB) : {}
   return {
     trial: row?.line ?? 0,
     name: dnsLabel(name),

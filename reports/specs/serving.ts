@@ -107,8 +107,8 @@ export interface Placed {
   readonly lowPriority?: true
   /** The claim, by dynamic resource allocation, on the GPU that it has together with other models. */
   readonly claim?: string
-  /** There under MPS, held to a part of it by the variables of its container. */
-  readonly mps?: true
+  /** There under MPS, held to its part by the variables of its container. */
+  readonly mps?: { readonly memoryMiB: number }
   /** Of the IANA database. */
   readonly timezone: string
 }

@@ -43,7 +43,7 @@ interface Deployed {
 /** `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `turns/NAME.yaml` for each set that is loaded as requests come, `shared/NAME.yaml` for each GPU under MPS. Throws what a store or a pod of the user's own does. */
 export async function fleetFiles(
   plan: FleetPlan,
-  { headroom, perNode, timezone }: FleetFile,
+  { headroom, perNode, timezone, kinds }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
   batch: { readonly jobs: readonly Deployable[]; readonly filled: readonly Filled[] } = { jobs: [], filled: [] },
@@ -52,7 +52,7 @@ export async function fleetFiles(
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
   const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
   const planned = placementsOf(atPeaks.gpus, hourly, rules.spared)
-  const sharing = sharedPlacements(atPeaks.gpus, planned)
+  const sharing = sharedPlacements(atPeaks.gpus, planned, kinds)
   const placements: readonly (Placement | SharedPlacement)[] = [...planned.filter(({ segment }) => segment.share === undefined), ...sharing]
   const sets = atPeaks.gpus.flatMap(({ kind, slots }) => slots.flatMap((slot) => (slot.waiting ? [{ kind, slot }] : [])))
   const swapped = sets.map(({ slot }) =>
@@ -134,7 +134,7 @@ export async function fleetFiles(
 
 const placedOf = (placement: Placement | SharedPlacement, timezone: string): Placed => {
   const { replicas, byHour, inTurns } = placement
-  const beside = 'claim' in placement && { claim: placement.claim, mps: true as const }
+  const beside = 'claim' in placement && { claim: placement.claim, mps: { memoryMiB: placement.memoryMiB } }
   return { replicas, ...(byHour && { byHour }), ...(inTurns && { inTurns }), ...beside, timezone }
 }
 

@@ -55,11 +55,12 @@ test('models side by side under MPS have a claim on each GPU together, and each 
       const bounds = template.spec.containers[0]!.env.filter(({ name }) => name.startsWith('CUDA_MPS')).map(({ value }) => value)
       return [replicas, template.spec.resourceClaims?.[0]?.resourceClaimName, bounds]
     })
+  // The GPU's 15 GiB, three parts to two as they need.
   expect(claimed).toEqual([
     [1, undefined, []],
     ...['shared-1-t4', 'shared-2-t4'].flatMap((claim) => [
-      [1, claim, ['50', '0=3000M']],
-      [1, claim, ['40', '0=2000M']],
+      [1, claim, ['50', '0=9216M']],
+      [1, claim, ['40', '0=6144M']],
     ]),
   ])
   const claims = objects.filter(({ kind }) => String(kind).startsWith('ResourceClaim'))
