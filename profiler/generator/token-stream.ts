@@ -1,4 +1,5 @@
 import { isRecord } from '../plain-record.ts'
+import { chunkOf, isResponseEvent } from './response-events.ts'
 import type { StreamTimes } from './sender.ts'
 import { SseParser } from './sse.ts'
 
@@ -136,7 +137,9 @@ export class TokenStream {
       this.wrong ??= 'bad answer'
       return
     }
-    const { error, choices, usage } = chunk as Chunk
+    const said = isResponseEvent(chunk) ? chunkOf(chunk) : chunk
+    if (said === undefined) return
+    const { error, choices, usage } = said as Chunk
     if (error !== undefined && error !== null) this.wrong ??= 'error in stream'
     const before = this.counted ?? 0
     this.counted = countIn(usage, 'completion_tokens') ?? this.counted

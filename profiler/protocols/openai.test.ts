@@ -87,7 +87,7 @@ describe('requests', () => {
     expect(bodies.at(-1)).toMatchObject({ model: 'm', max_tokens: 3, stream: true, messages: [{ content: 'hi' }] })
     await writeFile(path, '{"text":"hi"}\n')
     await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
-      /body 1: neither 'messages' nor 'prompt'/,
+      /body 1: neither 'messages' nor 'prompt' nor 'input'/,
     )
     await writeFile(path, '{"prompt":"hi","n":2}\n')
     await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
@@ -211,10 +211,9 @@ describe('requests', () => {
   })
 
   test.each([
-    ['/v1/responses', /other events than completions/],
     ['/v1/embeddings', /answers with no stream/],
     ['/v2/rerank', /answers with no stream/],
-  ])('%s is no stream of completions, and nothing is sent there', async (path, words) => {
+  ])('%s is no stream of an answer, and nothing is sent there', async (path, words) => {
     await expect(protocolFor('openai', { path }).prepare(url, 'm', generated, signal)).rejects.toThrow(words)
     expect(bodies).toEqual([])
   })

@@ -15,7 +15,7 @@ import { excerpt } from './refusals.ts'
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
 
-/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, TensorRT-LLM, Ollama, ...): chat, or completions where the path says so. */
+/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, TensorRT-LLM, Ollama, ...): chat, or completions or responses where the path says so. */
 export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
@@ -25,7 +25,7 @@ export const openai: ProtocolModule = {
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const ownPath = options.path ?? chatPath
-  const chat = ownPath.includes('chat')
+  const call = callOf(ownPath)
   return {
     name: 'openai',
     async ready(url, _model, signal) {
@@ -71,8 +71,8 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       }
       const ask = (body: RequestBody) => firstAnswer('openai', place, body, options.firstAnswerMs, signal)
       const requests = async () => {
-        if (payload.kind !== 'generated') return { bodies: await fromFile(payload.path, model) }
-        const of = { model, chat, ignoreEos: payload.prompts?.ignoreEos }
+        if (payload.kind !== 'generated') return { bodies: await fromFile(payload.path, model, call) }
+        const of = { model, call, ignoreEos: payload.prompts?.ignoreEos }
         const context = payload.asDrawn ? undefined : await contextTold(at, model, options, signal)
         const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
           const stream = new TokenStream()
@@ -97,11 +97,6 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
 
 /** Where a path of these servers is something else than a stream of completions. */
 const otherCalls = [
-  {
-    path: /\/responses$/,
-    what: 'streams other events than completions do',
-    hint: 'ask the same model by --path /v1/chat/completions, or /v1/completions',
-  },
   {
     path: /\/(embeddings|rerank|score|classify|pooling|moderations)$/,
     what: 'answers with no stream',
@@ -160,14 +155,20 @@ function streamFault(body: RequestBody, answer: string, alias?: string): { reado
   const other = otherModel(answer, asked.model, alias)
   if (other !== undefined) return { what: `from the model '${other}', not '${asked.model}'`, hint: `is --model ${other} meant?` }
   const { tokens } = stream.times!
-  const most = typeof asked.max_tokens === 'number' ? asked.max_tokens : Number.POSITIVE_INFINITY
+  const limit = asked.max_tokens ?? asked.max_output_tokens
+  const most = typeof limit === 'number' ? limit : Number.POSITIVE_INFINITY
   const bytes = Buffer.byteLength(stream.text)
   if (tokens > most && tokens > bytes + unseen)
     return { what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most` }
   return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
 }
 
-const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as { readonly model: string; readonly max_tokens?: unknown }
+interface Asked {
+  readonly model: string
+  readonly max_tokens?: unknown
+  readonly max_output_tokens?: unknown
+}
+const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as Asked
 
 /** Servers may count the tokens that begin and end a text. */
 const unseen = 2
@@ -185,45 +186,59 @@ function otherModel(answer: string, asked: string, alias?: string): string | und
 
 const faults: Readonly<Record<string, string>> = {
   'bad answer': 'not with a stream of chunks',
-  'cut stream': 'its stream ends without [DONE] or a finish_reason',
+  'cut stream': 'its stream ends without [DONE], a finish_reason or response.completed',
   'no token': 'its stream has no token',
   'error in stream': 'with an error in its stream',
   aborted: 'it gave the answer up (its finish_reason)',
 }
 
+/** What is asked for: each has names of its own for the prompt and for the most tokens of the answer. */
+type Call = 'chat' | 'completions' | 'responses'
+const callOf = (path: string): Call => (path.endsWith('/responses') ? 'responses' : path.includes('chat') ? 'chat' : 'completions')
+
 function bodyOf(
   { text, said, inputTokens, outputTokens, requestClass }: Prompt,
-  { model, chat, ignoreEos = true }: Completions,
+  { model, call, ignoreEos = true }: Completions,
 ): RequestBody {
-  const asked = streamed({
-    model,
-    ...(chat ? { messages: said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) } : { prompt: text }),
-    max_tokens: outputTokens,
-    temperature: 0,
-    // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say. Others skip what they do not know.
-    ...(ignoreEos && { ignore_eos: true }),
-  })
+  const messages = said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content }))
+  const prompts = {
+    chat: { messages, max_tokens: outputTokens },
+    completions: { prompt: text, max_tokens: outputTokens },
+    // Nothing is kept of what nobody will ask for again.
+    responses: { input: messages, max_output_tokens: outputTokens, store: false },
+  }
+  const asked = streamed(
+    {
+      model,
+      ...prompts[call],
+      temperature: 0,
+      // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say. Others skip what they do not know.
+      ...(ignoreEos && { ignore_eos: true }),
+    },
+    call,
+  )
   return { ...asked, inputTokens, ...(requestClass && { requestClass }) }
 }
 
 /** What all requests have in common. */
 interface Completions {
   readonly model: string
-  readonly chat: boolean
+  readonly call: Call
   readonly ignoreEos?: boolean
 }
 
-const streamed = ({ stream_options: asked, ...body }: Record<string, unknown>): RequestBody => ({
-  contentType: 'application/json',
-  body: Buffer.from(JSON.stringify({ ...body, stream: true, stream_options: asked === undefined ? { include_usage: true } : asked })),
-})
+/** Responses end with their usage unasked. */
+function streamed(body: Record<string, unknown>, call: Call): RequestBody {
+  const usage = call === 'responses' || body.stream_options !== undefined ? {} : { stream_options: { include_usage: true } }
+  return { contentType: 'application/json', body: Buffer.from(JSON.stringify({ ...body, stream: true, ...usage })) }
+}
 
 /** One request body a line; the model's name is filled in where it is missing, every request streams, and asks for usage unless it says otherwise. */
-async function fromFile(path: string, model: string): Promise<RequestBody[]> {
+async function fromFile(path: string, model: string, call: Call): Promise<RequestBody[]> {
   return (await jsonLines(path)).map((row, i) => {
-    if (!isRecord(row) || (row.messages === undefined && row.prompt === undefined))
+    if (!isRecord(row) || [row.messages, row.prompt, row.input].every((prompt) => prompt === undefined))
       throw new PayloadError(
-        `${path}, body ${i + 1}: neither 'messages' nor 'prompt'`,
+        `${path}, body ${i + 1}: neither 'messages' nor 'prompt' nor 'input'`,
         'for example {"messages": [{"role": "user", "content": "..."}], "max_tokens": 128}',
       )
     if (Number(row.n ?? 1) > 1)
@@ -231,6 +246,6 @@ async function fromFile(path: string, model: string): Promise<RequestBody[]> {
         `${path}, body ${i + 1}: asks for ${row.n} answers at once (n), and the time to a token is that of one stream`,
         'leave n out, and send the prompt as often as it is asked',
       )
-    return streamed({ model, ...row })
+    return streamed({ model, ...row }, call)
   })
 }

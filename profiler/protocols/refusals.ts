@@ -69,7 +69,7 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
 }
 
 /** Fields of a completion that some servers refuse for their names: OpenAI's own, Mistral's, Groq's. */
-const named = '\\b(ignore_eos|stream_options|max_tokens|temperature)\\b'
+const named = '\\b(ignore_eos|stream_options|max_tokens|max_output_tokens|temperature)\\b'
 const fieldRefused = new RegExp(
   `\\b(?:unrecognized|unsupported|unexpected|unknown|extra)\\b[^{]{0,60}?${named}|${named}[^{]{0,60}?\\b(?:unsupported|not supported|not permitted|not allowed|unexpected)\\b`,
   'i',

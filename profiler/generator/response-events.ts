@@ -1,0 +1,42 @@
+/** Streams of the Responses API (https://platform.openai.com/docs/api-reference/responses-streaming): its events as the chunks of a completion that say the same. */
+import { isRecord } from '../plain-record.ts'
+
+type Event = Readonly<Record<string, unknown>>
+
+/** Whether a server's word is such an event, and no chunk of a completion, which has no type. */
+export const isResponseEvent = (said: Event): boolean =>
+  typeof said.type === 'string' && (said.type === 'error' || said.type.startsWith('response.'))
+
+/** What of it is counted; undefined for events that begin or end a part, or repeat it. */
+export function chunkOf(event: Event): Event | undefined {
+  const type = String(event.type)
+  if (type === 'error' || type === 'response.failed') return { error: event.error ?? asRecord(event.response).error ?? event }
+  const reason = ends[type]
+  if (reason !== undefined) return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
+  const said = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
+  return said && { choices: [{ delta: said[1](event.delta), logprobs: { content: event.logprobs } }] }
+}
+
+/** How a response ends, as a completion says it. */
+const ends: Readonly<Record<string, (response: Event) => unknown>> = {
+  'response.completed': () => 'stop',
+  'response.incomplete': ({ incomplete_details: why }) => {
+    const { reason } = asRecord(why)
+    return reason === undefined || reason === 'max_output_tokens' ? 'length' : reason
+  },
+  'response.cancelled': () => 'cancelled',
+}
+
+/** Tokens of each kind, by the events that bring them. */
+const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
+  [/^response\.(output_text|refusal)\./, (content) => ({ content })],
+  [/^response\.reasoning/, (text) => ({ reasoning_content: text })],
+  [/_arguments\.|_call_input\.|_call_code\./, (text) => ({ tool_calls: [{ function: { arguments: text } }] })],
+]
+
+function spokenBy({ response }: Event): Event {
+  const { input_tokens: asked, output_tokens: said, output_tokens_details: details } = asRecord(asRecord(response).usage)
+  return { usage: { prompt_tokens: asked, completion_tokens: said, completion_tokens_details: details } }
+}
+
+const asRecord = (value: unknown): Event => (isRecord(value) ? value : {})
