@@ -211,7 +211,7 @@ interface Explained extends Omit<BatchesSeen, 'loops'> {
 /** What was seen as the batches of such a server, and the share of the requests that it does not explain. */
 function explainedBy(windows: readonly WatchedRun[], lots: readonly Lots[], way: Batching, togetherMs: number): Explained {
   const toleranceMs = togetherMs / 3
-  let [odd, all] = [0, 0]
+  let [unexplained, all] = [0, 0]
   /** Parts of lots that are said to be two that left at once. */
   const parted: { readonly size: number; readonly tookMs: number }[] = []
   const seen = windows.map(({ run, disturbed }, w) => {
@@ -231,7 +231,7 @@ function explainedBy(windows: readonly WatchedRun[], lots: readonly Lots[], way:
         // Others had come, or some had not.
         const others = first + there === end && there < way.most && came(-toleranceMs)
         all += batch
-        if (others || batch > there) odd += batch
+        if (others || batch > there) unexplained += batch
         const endedMs = endMs[first + batch - 1]!
         freeMs[worker] = Math.max(freeMs[worker]!, endedMs)
         if (endedMs < lastMs && !meets(disturbed, beganMs, endedMs)) {
@@ -257,7 +257,7 @@ function explainedBy(windows: readonly WatchedRun[], lots: readonly Lots[], way:
     largerMs[size] = Math.min(largerMs[size + 1]!, usualMs[size + 1] ?? Number.POSITIVE_INFINITY)
   const long = seen.flatMap(({ tookMs, departed }) => departed.filter((size, i) => tookMs[i]! > tooLong * largerMs[size]!))
   const share = (requests: number) => requests / Math.max(1, all)
-  const contradicts = share(odd + sum(short) + sum(unlike))
+  const contradicts = share(unexplained + sum(short) + sum(unlike))
   const ratios = seen.flatMap(({ tookMs, departed }) => tookMs.map((ms, i) => Math.abs(ms / usualMs[departed[i]!]! - 1)))
   return {
     ...way,
