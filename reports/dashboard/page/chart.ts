@@ -43,6 +43,12 @@ const paperSizes: Readonly<Record<Size, readonly [number, number]>> = {
   small: [340, 240],
   strip: [700, 110],
 }
+/** Many points are drawn some in each frame: paper has one, and the chart is gone in the next. */
+const atOnce = (option: ChartOption): ChartOption => ({
+  ...option,
+  series: [option.series ?? []].flat().map((series) => ({ ...(series as object), progressive: 0 })),
+})
+
 /** Dots of a canvas to a px of paper: about 300 to the inch. */
 const paperDots = 3
 
@@ -135,7 +141,7 @@ export class Chart {
     this.fromPaper()
     const [width, height] = paperSizes[this.size]
     this.#onPaper = init(this.#paper, null, { renderer: 'canvas', width, height, devicePixelRatio: paperDots })
-    this.#onPaper.setOption({ ...this.#make(true), tooltip: { show: false } })
+    this.#onPaper.setOption({ ...atOnce(this.#make(true)), tooltip: { show: false } })
     this.#onPaper.getZr().flush()
   }
 
