@@ -46,7 +46,6 @@ async function row(of: VirtualCase, share: number): Promise<string> {
     })
     if (found.proven && found.held) confirmed++
     else if (found.proven) lower++
-    else if (found.held) held++
     else if (found.capacityRps > 0) held++
     else missed++
     if (found.capacityRps > 1.03 * truths[of.name]!) beyond++

@@ -6,7 +6,7 @@ import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { yamlOf } from '../specs/manifest.ts'
 import { specGpus } from '../specs/pod-gpus.ts'
 import { dnsLabel, type Serving } from '../specs/serving.ts'
-import type { GpuKind, PackedGpu, Segment } from './packing.ts'
+import type { GpuKind, PackedGpu } from './packing.ts'
 import type { Placement } from './placements.ts'
 import { poolOf } from './rules.ts'
 
@@ -38,12 +38,6 @@ export function sharedPlacements(
       .filter(({ segment: { share }, replicas }) => share !== undefined && replicas > 0)
   })
 }
-
-/** Variables that hold a container to its part, each process of it. */
-export const mpsVariables = ({ share = 1 }: Segment, memoryMiB: number): Readonly<Record<string, string>> => ({
-  CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(share * 100)),
-  CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: `0=${memoryMiB}M`,
-})
 
 /** @param servings of those that are on it */
 export function sharedGpuYaml(name: string, servings: readonly Serving[]): string {

@@ -1,5 +1,6 @@
 /** How a replica of a table is deployed: an image that the user names, and what is told with its row as variables. */
 import { environmentName } from '../../trials/launchers/fill.ts'
+import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'
@@ -7,7 +8,6 @@ import { heldOf } from '../specs/held.ts'
 import { withSecretVariables } from '../specs/secret-variables.ts'
 import { dnsLabel, type Placed, type Serving } from '../specs/serving.ts'
 import { placeOf, type Segment, whole } from './packing.ts'
-import { mpsVariables } from './side-by-side.ts'
 
 interface TableImage {
   readonly image: string
@@ -52,7 +52,7 @@ export function tableServing(
   const held = heldOf({ measured, slo }, deployed, false, resources, {})
   const line = `${table}, line ${row?.line}`
   const tuned = Object.entries(row?.values ?? {}).map(([column, value]) => [environmentName(column), value] as const)
-  const bounds = placed.mps ? mpsVariables(segment, placed.mps.memoryMiB) : {}
+  const bounds = placed.mps ? mpsVariables(segment.share!, placed.mps.memoryMiB) : {}
   return {
     trial: row?.line ?? 0,
     name: dnsLabel(name),

@@ -5,6 +5,7 @@ import { formatCoreList, type MachineFacts } from '../../machine/machine-facts.t
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import type { Resources } from '../../resources.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
+import { mpsVariables } from '../mps-variables.ts'
 
 export interface Holding {
   /** The cores held, as taskset and cpusets write them: '0-1,4'. */
@@ -228,11 +229,7 @@ const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFac
 
 /** What a bound needs in the environment. A server that bounds itself is told by its own template. */
 const limits: Readonly<Record<ShareBound, (asked: Resources) => Record<string, string>>> = {
-  // CUDA 11.5 on: <device>=<limit>; devices count from 0 after CUDA_VISIBLE_DEVICES (NVIDIA MPS guide, "Memory Protection").
-  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => ({
-    CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: Array.from({ length: gpus }, (_, device) => `${device}=${gpuMemoryMiB}M`).join(','),
-    CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(gpuShare * 100)),
-  }),
+  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => mpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),
 }
 const boundWords: Readonly<Record<ShareBound, string>> = {
