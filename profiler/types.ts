@@ -173,6 +173,8 @@ export type Target =
       /** Prepared pool, used round robin. */
       readonly bodies: readonly RequestBody[]
       readonly timeoutMs: number
+      /** Of streams that were heard before: where no byte of any comes for so long, ms, and thrice as long as one was ever waited for, all have timed out. */
+      readonly silentMs?: number
       /** Most connections of an open loop, default 512. Requests beyond wait for one, and their wait counts. */
       readonly connections?: number
       /** HTTP/2: over TLS by ALPN, else by prior knowledge. Requests to a server without it fail as 'no HTTP/2'. */
@@ -185,10 +187,9 @@ export type Target =
       readonly tls?: TlsOptions
       /** Several servers of the same, `url` the first of them: each gets its share of the requests by its weight. */
       readonly spread?: readonly SpreadServer[]
-      /** Answers of open loads that are to be looked into: a few of those to these bodies, by number. */
+      /** Answers of open loads that are to be looked into: a few of those to these bodies, by number; `take` is called in the process that asks for the load. */
       readonly sample?: {
         readonly bodies: readonly number[]
-        /** Called in the process that asks for the load. */
         take?(body: number, answer: Uint8Array): void
       }
       /** What is wrong with an answer as one to a body, in words that follow 'answered, but'; undefined where nothing is. Not for other processes. */
@@ -225,10 +226,9 @@ export interface VirtualExpectation {
   /** The SLO percentile of requests that come one at a time, ms. */
   readonly idleMs: number
 }
+/** Requests played, those that failed or took longer, and the failed of them. */
 export interface OverCount {
-  /** Requests played. */
   readonly requests: number
-  /** Those that failed or took longer. */
   readonly over: number
   readonly failed: number
 }

@@ -131,7 +131,7 @@ class CapacityMeasurement {
     if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, byNumber.windows)
     session.startBudget()
     if (last === undefined) return undefined
-    if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)
+    if (await session.died(last)) return nothing('server-died', session.causeOfDeath(last))
     if (failsTooOften(last, slo)) this.refused = last
     return undefined
   }
@@ -175,7 +175,7 @@ class CapacityMeasurement {
     }
     const { run, point } = idleRun
     this.idle = summarise(run.latencyMs)
-    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
+    if (await session.died(point)) return nothing('server-died', session.causeOfDeath(point))
     if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return idleRun
     if (keptFromCores(run)) return nothing('disturbed', disturbedAlone)
     return nothing(
@@ -195,7 +195,7 @@ class CapacityMeasurement {
     let last = refusing
     for (let tries = 0; tries < gentleTries; tries++) {
       const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed + tries, 'idle')
-      if (await session.died(played.point)) return nothing('server-died', `nothing listens any more: ${failuresOf(played.point)}`)
+      if (await session.died(played.point)) return nothing('server-died', session.causeOfDeath(played.point))
       if (!failsTooOften(played.point, slo)) return played
       // What it refused may still have been the loop's: a rate limit takes a while to forget.
       last = played.point

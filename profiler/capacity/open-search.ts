@@ -16,7 +16,7 @@ import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './l
 import { windowCapacityWithin } from './limits/window-limit.ts'
 import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { openingLoop, saturate } from './saturation.ts'
-import { failuresOf, type Session } from './session.ts'
+import type { Session } from './session.ts'
 import { placesBetween } from './twin/steps.ts'
 import { largestBatch } from './twin/twin.ts'
 import type { WarmUpByNumber } from './warm-up.ts'
@@ -149,7 +149,7 @@ class OpenSearch {
       const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.achievedRps })
       this.saturationRps = found.rps
       this.refusing = found.refusing
-      if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
+      if (found.died) return this.result('server-died', session.causeOfDeath(found.point))
       if (!found.generatorLimited && found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps) {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
@@ -187,9 +187,9 @@ class OpenSearch {
       const cut = cutAfter(session.slo, Math.max(20, 0.3 * rateRps * durationS))
       const load = { kind: 'open', rateRps, durationS, arrivals, seed: options.seed + this.played++, cut } as const
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
-      if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      if (await session.died(point)) return this.result('server-died', session.causeOfDeath(point))
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
-      if (session.silent) return this.result('server-died', `nothing is answered any more: ${failuresOf(session.silent)}`)
+      if (session.silent) return this.result('server-died', session.causeOfDeath(session.silent))
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
         this.anew++

@@ -100,7 +100,7 @@ class RateBisection {
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
       this.rarestShare = Math.min(...apart(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length))
-      if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      if (await session.died(point)) return this.finish('server-died', session.causeOfDeath(point))
       const why = this.spoiler(point)
       if (why !== undefined) {
         if (++this.spoilt < mostSpoilt) continue

@@ -34,6 +34,32 @@ describe('a session', () => {
     expect(steps).toEqual(['warm-up', 'idle', 'search'])
   })
 
+  test.each<[string, Partial<Slo>, number]>([
+    ['ten seconds', {}, 10_000],
+    [
+      'four times the longest limit',
+      {
+        limitMs: 500,
+        limits: [
+          { metric: 'ttft', limitMs: 500 },
+          { metric: 'e2e', limitMs: 8000 },
+        ],
+      },
+      32_000,
+    ],
+  ])('streams that nothing comes of are given up after %s; other answers have their timeout', async (_, limits, silentMs) => {
+    const targets: Target[] = []
+    const generator = scriptedGenerator((load) => played(load))
+    const play: typeof generator.play = (target, ...rest) => {
+      targets.push(target)
+      return generator.play(target, ...rest)
+    }
+    const http = targetAt('http://127.0.0.1:1')
+    for (const target of [{ ...http, transport: 'sse' } as const, http])
+      await new Session(target, { ...slo, ...limits }, { ...generator, play }, new AbortController().signal, () => {}).closed(1, 1, 'idle')
+    expect(targets).toEqual([{ ...http, transport: 'sse', silentMs }, http])
+  })
+
   test('requests that met nobody are those of open windows: closed loops that wait for a server to settle meet what was heaped up', async () => {
     const { session } = sessionWith((load) => played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }))
     await session.closed(1, 1, 'search', false)
@@ -134,6 +160,17 @@ describe('after an overload', () => {
     expect(await triesOf((load, window) => (window % 3 === 0 ? played(load, {}, 900) : timedOut(load, 4)))).toEqual([20, undefined, false])
     expect(await triesOf((load) => played(load, { ...failed(1, 1, 'status 503'), elapsedS: 2 }))).toEqual([20, undefined, false])
   })
+})
+
+test.each<[string, Target, boolean]>([
+  ['of streams time out together: it hangs', { ...targetAt('http://127.0.0.1:1'), transport: 'sse' }, true],
+  ['of others time out one by one: it may only be overloaded', targetAt('http://127.0.0.1:1'), false],
+])('ten seconds of a loaded server without an answer %s', async (_, target, silent) => {
+  const { session } = sessionWith((load, window) => played(load, window === 1 ? {} : { ...failed(10, 10, 'timeout'), elapsedS: 6 }), target)
+  const died = []
+  for (let window = 0; window < 4; window++) died.push(await session.died((await session.open(10, 1, window, 'search')).point))
+  expect(died).toEqual([false, false, false, silent])
+  if (silent) expect(session.causeOfDeath(session.points[0]!)).toBe('nothing is answered any more: 10 of 10 requests failed (timeout × 10)')
 })
 
 test('failures are told most frequent first', async () => {

@@ -1,4 +1,4 @@
-import { countedRun } from '../slo.ts'
+import { countedRun, limitsOf } from '../slo.ts'
 import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
 import type { LoopsSeen } from './claims.ts'
@@ -7,9 +7,11 @@ import { aloneIn } from './idle-check.ts'
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
 
-/** Requests that time out in a row, and for how long, seconds, to tell a server that hangs from one that still works off what was heaped up. */
+/** Loads in a row whose every request times out, and for how long, seconds, to tell a server that hangs from one that still works off what was heaped up. */
 const fewestSilent = 2
 const silentFromS = 10
+/** And of streams that nothing is heard of, this many of the longest limit. */
+const silentLimits = 4
 
 /** What a load did, request by request and in sum. */
 export interface Played {
@@ -29,20 +31,25 @@ export class Session {
   private budgetFromS = 0
   private readonly saturating: (LoopsSeen & { readonly connections: number })[] = []
   requests = 0
-  /** Requests to a server that hangs: nothing was answered any more when it should have settled. */
+  /** Requests to a server that hangs: for long, nothing was answered any more. */
   silent: LoadPoint | undefined
+  private silentTries = 0
+  private silentS = 0
   /** Most cores that the generator used in a window. */
   generatorCores = 0
   /** Connections that the server closed. */
   closedConnections = 0
+  private readonly target: Target
 
   constructor(
-    private readonly target: Target,
+    target: Target,
     readonly slo: Slo,
     private readonly generator: LoadGenerator,
     private readonly signal: AbortSignal,
     private readonly onStep: (point: LoadPoint, phase: Phase) => void,
-  ) {}
+  ) {
+    this.target = heardWithin(target, slo)
+  }
 
   /** Time under load since the budget began to count. */
   get spentS(): number {
@@ -90,6 +97,7 @@ export class Session {
     this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
+    this.listen(run, point)
     if (load.kind === 'closed') {
       this.loops.push(run)
       if (phase === 'saturation')
@@ -126,23 +134,45 @@ export class Session {
     return brokenKinds.some((kind) => kind in point.errorKinds) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
   }
 
-  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds; it is `silent` where each of two requests, and ten seconds, found no answer. */
+  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds, or until it is `silent`. */
   async settle(idle: LoadPoint): Promise<void> {
-    let [silentTries, silentS] = [0, 0]
-    for (let i = 0; i < 20; i++) {
-      const { run, point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
+    for (let i = 0; i < 20 && this.silent === undefined; i++) {
+      const { point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
       if (point.p50Ms < 1.5 * idle.p50Ms + 2) return
-      const silent = point.errors > 0 && point.errorKinds.timeout === point.requests
-      ;[silentTries, silentS] = silent ? [silentTries + 1, silentS + run.elapsedS] : [0, 0]
-      if (silentTries < fewestSilent || silentS < silentFromS) continue
-      this.silent = point
-      return
     }
+  }
+
+  /**
+   * A server is `silent` where two loads in a row, and ten seconds, found no answer at all: of one request at a time, which waits for no other; and any of
+   * streams, which time out all together.
+   */
+  private listen({ load, elapsedS }: LoadRun, point: LoadPoint): void {
+    const nothing = point.errors > 0 && point.errorKinds.timeout === point.requests
+    if (!nothing) [this.silentTries, this.silentS] = [0, 0]
+    else if ((load.kind === 'closed' && load.connections === 1) || (this.target.kind === 'http' && this.target.silentMs !== undefined)) {
+      this.silentTries++
+      this.silentS += elapsedS
+    }
+    if (this.silentTries >= fewestSilent && this.silentS >= silentFromS) this.silent = point
+  }
+
+  /** What there is to say of a server that `died`. */
+  causeOfDeath(point: LoadPoint): string {
+    return this.silent === undefined
+      ? `nothing listens any more: ${failuresOf(point)}`
+      : `nothing is answered any more: ${failuresOf(this.silent)}`
   }
 
   open(rateRps: number, durationS: number, seed: number, phase: Phase, arrivals: Arrivals = { kind: 'poisson' }) {
     return this.play({ kind: 'open', rateRps, durationS, seed, arrivals }, phase)
   }
+}
+
+/** The timeout of a stream is long, for answers are: that nothing comes of any is told sooner. */
+function heardWithin(target: Target, slo: Slo): Target {
+  if (target.kind !== 'http' || target.transport !== 'sse') return target
+  const longestMs = Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
+  return { ...target, silentMs: Math.max(1000 * silentFromS, silentLimits * longestMs) }
 }
 
 /** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */

@@ -16,6 +16,8 @@ interface Exchange {
 type AtEnd = (failure: string | undefined, latencyMs: number) => void
 
 const sweepPeriodMs = 10
+/** A server is silent for more than this many times the longest that it was ever waited for. */
+const waitsOfSilence = 3
 
 /**
  * What every loop over a sender shares: a clock, the requests under way in the order of their sends, each with its deadline, and a watch over
@@ -124,10 +126,21 @@ export class Exchanges {
   }
 
   private giveUp(nowMs: number): void {
+    const silent = this.isSilent(nowMs)
     for (const exchange of this.underWay) {
-      if (nowMs - exchange.intendedMs < this.target.timeoutMs) break
+      if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
       exchange.abandon()
       this.ended(exchange, 'timeout')
     }
+  }
+
+  /** Whether a server of streams that was heard before is not any more, with requests under way all the time. */
+  private isSilent(nowMs: number): boolean {
+    const { heard } = this.sender
+    const { silentMs } = this.target
+    const [oldest] = this.underWay
+    if (silentMs === undefined || heard === undefined || oldest === undefined) return false
+    const sinceMs = Math.max(heard.lastMs - this.startMs, oldest.intendedMs)
+    return nowMs - sinceMs > Math.max(silentMs, waitsOfSilence * heard.longestWaitMs)
   }
 }

@@ -37,7 +37,15 @@ export interface Sent {
   readonly requestClass?: string
 }
 
+/** When a byte of a stream last came, by performance.now(), and the longest that one was waited for, ms. */
+export interface Heard {
+  lastMs: number
+  longestWaitMs: number
+}
+
 export interface Sender {
+  /** Of all streams to its server; undefined before the first byte, and where answers are no streams. */
+  readonly heard?: Heard
   /** Undefined where connections carry many requests at once. */
   readonly counts?: ConnectionCounts
   /** Opens connections that a client would keep open. Never rejects: requests will say what is wrong. */

@@ -1,6 +1,6 @@
 import type { LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
-import type { ConnectionCounts, Ended, Sender, Sent } from './sender.ts'
+import type { ConnectionCounts, Ended, Heard, Sender, Sent } from './sender.ts'
 import { weightedTurns } from './weighted-turns.ts'
 
 /** Several servers that share the load by their weights, each with connections of its own. */
@@ -27,6 +27,13 @@ export class SpreadSender implements Sender {
     const all = this.senders.flatMap(({ counts }) => counts ?? [])
     const sum = (name: keyof ConnectionCounts) => all.reduce((total, counts) => total + counts[name], 0)
     return all.length < this.senders.length ? undefined : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
+  }
+
+  get heard(): Heard | undefined {
+    const all = this.senders.flatMap(({ heard }) => heard ?? [])
+    if (all.length === 0) return undefined
+    const most = (name: keyof Heard) => Math.max(...all.map((heard) => heard[name]))
+    return { lastMs: most('lastMs'), longestWaitMs: most('longestWaitMs') }
   }
 
   async connect(): Promise<void> {

@@ -3,18 +3,26 @@ import type { AnswerReader } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
-import type { Sender } from './sender.ts'
+import type { Heard, Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
 /** Prompts that this process has sent. A load goes on where the last one ended: a prompt sent again would be found in the server's cache. */
 let sent = 0
 
+/** Of each target, whatever becomes of its connections. */
+const heardOf = new WeakMap<HttpTarget, Heard>()
+
 /** Streamed completions of the OpenAI protocol, their tokens timed as their chunks come. */
 export function sseSender(target: HttpTarget): Sender {
-  const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
+  const heard = heardOf.get(target) ?? { lastMs: Number.NEGATIVE_INFINITY, longestWaitMs: 0 }
+  heardOf.set(target, heard)
+  const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer(heard))
   return {
     get counts() {
       return sender.counts
+    },
+    get heard() {
+      return heard.longestWaitMs > 0 ? heard : undefined
     },
     connect: () => sender.connect(),
     send: (_index, ended) => {
@@ -33,9 +41,16 @@ export function sseSender(target: HttpTarget): Sender {
 class StreamedAnswer implements AnswerReader {
   private readonly sentMs = performance.now()
   private readonly tokens = new TokenStream()
+  private lastMs = this.sentMs
+
+  constructor(private readonly heard: Heard) {}
 
   read(chunk: Buffer): void {
-    this.tokens.push(chunk, performance.now() - this.sentMs)
+    const nowMs = performance.now()
+    this.heard.longestWaitMs = Math.max(this.heard.longestWaitMs, nowMs - this.lastMs)
+    this.heard.lastMs = nowMs
+    this.lastMs = nowMs
+    this.tokens.push(chunk, nowMs - this.sentMs)
   }
 
   end() {

@@ -33,6 +33,14 @@ test.each<[string, Usage, string, string]>([
   expect(engineBinding(usage, own)).toMatchObject({ what, evidence })
 })
 
+test('places of llama-server', () => {
+  const { maxNumSeqs, ...rest } = own
+  expect(engineBinding({ sequences: 4, waiting: 1 }, { ...rest, parallel: 4 })).toMatchObject({
+    what: 'scheduler',
+    evidence: '4 of 4 sequences at once, 1 waiting',
+  })
+})
+
 test('many sequences compute; fewer do with weights of 4 bits, which are read sooner', () => {
   expect(engineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe('compute')
   expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe('bandwidth')

@@ -67,7 +67,7 @@ export const poolWords = ({ prefillUtilization: prefill, decodeUtilization: deco
     : [`prefill servers busy ${percent(prefill)}, decode servers ${percent(decode)} of the time`]
 
 const mostSequences = (configuration: Configuration): number | undefined =>
-  new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize')
+  new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize', 'parallel')
 
 const draftedTokens = (configuration: Configuration): number => new Knobs(configuration).number('speculativeTokens') ?? 0
 

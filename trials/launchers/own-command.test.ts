@@ -42,6 +42,20 @@ describe('who a command starts', () => {
   })
 })
 
+test('llama-server has as many threads as it has cores, whatever was typed', () => {
+  for (const typed of ['llama-server -m m.gguf', 'llama-server -m m.gguf -t 8'])
+    expect(tunedCommand(typed.split(' ')).command.join(' ')).toMatch(/^llama-server -m m\.gguf.* (-t|--threads) \$\{cpuCores\}/)
+})
+
+test.each([
+  ['python3 -m sglang.launch_server --model-path m', '--enable-metrics'],
+  ['llama-server -m m.gguf', '--metrics'],
+])('%s is told to count, once', (typed, counts) => {
+  const { command } = tunedCommand(typed.split(' '))
+  expect(command.filter((word) => word === counts)).toHaveLength(1)
+  expect(tunedCommand([...typed.split(' '), counts]).command.filter((word) => word === counts)).toHaveLength(1)
+})
+
 describe('a command for trials', () => {
   test('what it says of its port and of what is tuned becomes placeholders, wherever it stands', () => {
     const { command, parameters } = tunedCommand(words('gunicorn -w 6 --bind=0.0.0.0:9000 app:app --threads 2'))

@@ -86,6 +86,7 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     else if (knob.args) command = withValue(command, knob.args, placeholder, end)
     parameters.push({ ...knob, values: reaching(knob.values, was), ...(was !== undefined && { was }) })
   }
+  if (server?.counts !== undefined && !command.includes(server.counts)) command = [...command, server.counts]
   const told = server !== undefined && server.listens.length > 0
   if (told || command.some((word) => word.includes('${port}'))) return { server, command, env, parameters, saysPort: true }
   const ported = withPort(command)

@@ -3,6 +3,7 @@
  * which of its own arguments are worth tuning. This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
+import type { LanguageServer } from './server-files/language-programs.ts'
 import type { ServerKind } from './server-files/preset.ts'
 
 /** An argument, or an environment variable, of a server that is worth tuning. */
@@ -22,6 +23,9 @@ export interface ServerKnob {
   readonly under?: { readonly args: readonly string[]; readonly values: readonly string[] }
 }
 
+/** Servers of language models that count sequences and cache, each by names of its own. */
+export type LanguageEngine = LanguageServer | 'llama.cpp'
+
 export interface OwnServer {
   readonly title: string
   /** Names of its program; of a Python module as it stands after -m. */
@@ -29,7 +33,7 @@ export interface OwnServer {
   /** What the header `server` of its answers begins with. */
   readonly header?: string
   readonly protocol?: ProtocolName
-  /** How it is told where to listen. */
+  /** How it is told where to listen, and what else is always set. */
   readonly listens: readonly ServerSetting[]
   readonly knobs: readonly ServerKnob[]
   /** It reads no option behind the application. */
@@ -42,6 +46,9 @@ export interface OwnServer {
   readonly settings?: 'torchserve' | 'ray-serve'
   /** What tuning it takes beside its arguments. */
   readonly note?: string
+  /** By which names it counts sequences and cache at /metrics, and the switch without which it does not. */
+  readonly engine?: LanguageEngine
+  readonly counts?: string
 }
 
 /** An argument or variable that is always set. */
@@ -153,6 +160,7 @@ export const ownServers = [
     programs: ['vllm', 'vllm.entrypoints.openai.api_server'],
     subcommand: 'serve',
     protocol: 'openai',
+    engine: 'vllm',
     listens: hostAndPort,
     knobs: [
       { name: 'maxNumSeqs', args: ['--max-num-seqs'], values: '16..256 x2', what: 'sequences at once' },
@@ -164,6 +172,8 @@ export const ownServers = [
     title: 'SGLang',
     programs: ['sglang.launch_server'],
     protocol: 'openai',
+    engine: 'sglang',
+    counts: '--enable-metrics',
     listens: hostAndPort,
     knobs: [
       { name: 'maxRunningRequests', args: ['--max-running-requests'], values: '16..256 x2', what: 'requests at once' },
@@ -208,10 +218,12 @@ export const ownServers = [
     programs: ['llama-server'],
     header: 'llama.cpp',
     protocol: 'openai',
-    listens: hostAndPort,
+    engine: 'llama.cpp',
+    counts: '--metrics',
+    // As many as it has cores: more wait for one another.
+    listens: [...hostAndPort, { args: ['--threads', '-t'], value: '${cpuCores}' }],
     knobs: [
       { name: 'parallel', args: ['--parallel', '-np'], values: '1..8 x2', what: 'sequences at once' },
-      { name: 'threads', args: ['--threads', '-t'], values: '1..4', what: 'threads' },
       { name: 'ubatchSize', args: ['--ubatch-size', '-ub'], values: '128..512 x2', what: 'tokens of one step' },
     ],
   },

@@ -1,12 +1,13 @@
 /**
  * How far what `tune` finds is from the best of all configurations, by measuring all of them: `npm run bench:brute-force -- FILE [seeds] [seconds] [rounds]
- * [percent]` (examples/fastapi-torch/experiment.yaml, 5 seeds, 10 s of open load for each configuration, in 3 rounds, 10 %). Each round measures every configuration once, and
+ * [percent] [cores]` (examples/fastapi-torch/experiment.yaml, 5 seeds, 10 s of open load for each configuration, in 3 rounds, 10 %). Each round measures every configuration once, and
  * the seeds' runs stand between the rounds: what else the machine does comes and goes over all of them alike, and a configuration counts with the median of its
  * rounds. A space of twenty configurations takes some twelve minutes in all, and each seed about two. Prints the table, best first, with how far the rounds are apart,
  * then what each seed recommended, its place in the table and its cost above the best by the table's own figures, and exit code 1 where the median seed is more
  * than so many per cent above it. Where the rounds of the best themselves are further apart than that, the table says nothing, which it says: exit code 4.
  * Streamed answers take longer: 40 s a round tell the rates of a configuration apart to about 10 %, so that
  * `npm run bench:brute-force -- examples/gguf/experiment.yaml 3 120 3 5` takes about an hour (16 configurations of a minute in each round, five minutes a seed).
+ * Where a machine has more cores than one run needs, so many at once: `0,1 2,3 4,5` gives each of three runs two cores of its own, the seeds' runs first.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -22,20 +23,38 @@ import { table } from '../render/columns.ts'
 import build from '../testing/build.ts'
 import { CliBox } from '../testing/run-cli.ts'
 
-const [, , file = 'examples/fastapi-torch/experiment.yaml', seeds = '5', seconds = '10', rounds = '3', percent = '10'] = process.argv
+const [, , file = 'examples/fastapi-torch/experiment.yaml', seeds = '5', seconds = '10', rounds = '3', percent = '10', ...cores] =
+  process.argv
 const allowed = Number(percent) / 100
 if (!(Number(seconds) > 0 && Number(rounds) >= 1 && allowed > 0))
   throw new Error('FILE [seeds] [seconds] [rounds] [percent], numbers all but the first')
 build()
 
-/** `tune` in a folder of its own, whole; with the space narrowed to one configuration where one is given. */
-async function tune(flags: readonly string[], only?: Configuration): Promise<Recommendation> {
+/** Sets of cores that no run has; without any, the machine's own, for one run at a time. */
+const idle: (string | undefined)[] = cores.length > 0 ? cores : [undefined]
+const waiting: (() => void)[] = []
+
+/** `tune` in a folder of its own, whole; with the space narrowed to one configuration where one is given. Waits for cores of its own where there are such. */
+async function tune(flags: readonly string[], only?: Configuration): Promise<Recommendation & { readonly tookS: number }> {
+  while (idle.length === 0) await new Promise<void>((resolve) => waiting.push(resolve))
+  const own = idle.shift()
+  const startedMs = performance.now()
+  try {
+    const said = await tuneOn(own, flags, only)
+    return { ...said, tookS: (performance.now() - startedMs) / 1000 }
+  } finally {
+    idle.push(own)
+    waiting.shift()?.()
+  }
+}
+
+async function tuneOn(own: string | undefined, flags: readonly string[], only?: Configuration): Promise<Recommendation> {
   const box = new CliBox()
   try {
     cpSync(dirname(resolve(file)), box.folder, { recursive: true })
     const experiment = join(box.folder, basename(file))
     if (only) writeFileSync(experiment, narrowed(readFileSync(experiment, 'utf8'), only))
-    const child = box.start(['-f', experiment, '--json', '--no-history', ...flags])
+    const child = box.start(['-f', experiment, '--json', '--no-history', ...flags], {}, own)
     const { stdout, stderr } = await child.result
     if (stdout === '') throw new Error(`tune ${flags.join(' ')} said nothing: ${stderr}`)
     return JSON.parse(stdout) as Recommendation
@@ -68,14 +87,15 @@ const everything = enumerate(loadExperiment({ file, ...surroundings(await inspec
 async function round(number: number): Promise<void> {
   const each = String(Number(seconds) / Number(rounds))
   const flags = ['--sampler', 'grid', '--max-trials', '1', '--trial-time', `${each}s`, '--no-confirm', '--seed', String(number)]
-  for (const configuration of everything) {
+  const reading = everything.map(async (configuration) => {
     const key = configurationKey(configuration)
     const { best: candidate, nearest } = await tune(flags, configuration)
     // What a disturbed trial says is nothing: other rounds will.
     if (candidate && candidate.status !== 'disturbed')
       reads.set(key, { candidate, costs: [...(reads.get(key)?.costs ?? []), candidate.cost] })
     else if (nearest && nearest.status !== 'disturbed' && nearest.status !== 'failed') missed.add(key)
-  }
+  })
+  await Promise.all(reading)
   process.stderr.write(`round ${number} of ${rounds}: ${reads.size} of ${everything.length} configurations keep the SLO so far\n`)
 }
 
@@ -85,15 +105,22 @@ const spread = (values: readonly number[]): number => {
   return Math.max(...sizes) / Math.min(...sizes) - 1
 }
 
-/** The runs of the seeds, each between two rounds as long as there are rounds left. */
+/** The runs of the seeds: each between two rounds as long as there are rounds left; the longest first where several run at once. */
 const found: { readonly seed: number; readonly best: Candidate | undefined; readonly took: string }[] = []
-for (let turn = 1; turn <= Math.max(Number(rounds), Number(seeds)); turn++) {
-  if (turn <= Number(rounds)) await round(turn)
-  if (turn > Number(seeds)) continue
-  const startedMs = performance.now()
-  const { best, trials } = await tune(['--seed', String(turn)])
-  found.push({ seed: turn, best, took: `${trials} trials, ${((performance.now() - startedMs) / 1000).toFixed(0)} s` })
+async function seedRun(seed: number): Promise<void> {
+  const { best, trials, tookS } = await tune(['--seed', String(seed)])
+  found.push({ seed, best, took: `${trials} trials, ${tookS.toFixed(0)} s` })
 }
+const numbers = (most: string) => Array.from({ length: Number(most) }, (_, i) => i + 1)
+if (cores.length > 1) await Promise.all([...numbers(seeds).map(seedRun), ...numbers(rounds).map(round)])
+else {
+  const turns = numbers(String(Math.max(Number(rounds), Number(seeds))))
+  for (const turn of turns) {
+    if (turn <= Number(rounds)) await round(turn)
+    if (turn <= Number(seeds)) await seedRun(turn)
+  }
+}
+found.sort((a, b) => a.seed - b.seed)
 
 const ranked = [...reads]
   .filter(([key, { costs }]) => !missed.has(key) || costs.length > Number(rounds) / 2)

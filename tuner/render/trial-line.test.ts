@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Measurement } from '../../profiler/types.ts'
+import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import { measurement } from '../testing/fakes.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 
@@ -36,4 +36,14 @@ test('a step under several limits says each of them, and the tokens of its strea
   expect(stepLine(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
     'p99 of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
   )
+})
+
+test.each([
+  [{ achievedRps: 4 }, /^idle: 2 at a time, 4 req\/s: /],
+  // Every answer ended behind the loop: none a second is no rate of the server's.
+  [{ achievedRps: 0 }, /^idle: 2 at a time: /],
+  [{ achievedRps: 0, errors: 3 }, /^idle: 2 at a time, 0 req\/s: /],
+])('a loop with %j', (of, words) => {
+  const point = { load: { kind: 'closed', connections: 2, durationS: 1 }, requests: 3, errors: 0, sloMs: 10, ...of }
+  expect(stepLine(point as unknown as LoadPoint, undefined, 'idle')).toMatch(words)
 })

@@ -86,9 +86,13 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
-  const load = point.load.kind === 'closed' ? `${point.load.connections} at a time, ${rate(point.achievedRps)}` : rate(point.offeredRps)
+  const load = point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
   return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
+
+/** '2 at a time, 120 req/s'; without a rate where every answer took longer than the loop. */
+const loopWords = (connections: number, { achievedRps, errors, requests }: LoadPoint): string =>
+  achievedRps === 0 && errors < requests ? `${connections} at a time` : `${connections} at a time, ${rate(achievedRps)}`
 
 /** ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the SLO's percentile, and the tokens of any stream. */
 function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {

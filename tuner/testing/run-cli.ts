@@ -40,8 +40,11 @@ export interface RunningCli {
 export class CliBox {
   readonly folder = mkdtempSync(join(tmpdir(), 'tune-cli-'))
 
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli {
-    const child = spawn(process.execPath, [cli, ...args], {
+  /** On the cores of a list like `0,1` alone, where one is given (Linux). */
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, cores?: string): RunningCli {
+    const pinned = cores === undefined ? [] : ['taskset', '-c', cores]
+    const [program, ...rest] = [...pinned, process.execPath, cli, ...args]
+    const child = spawn(program!, rest, {
       cwd: this.folder,
       env: { ...process.env, CI: '', NO_COLOR: '1', TUNE_TEST_BOX: this.folder, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -2,8 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { type LanguageServer, languageServers } from '../server-files/language-programs.ts'
-import { engineProbe, engineReading, tellsEngine } from './engine-probe.ts'
+import type { LanguageEngine } from '../own-servers.ts'
+import { languageServers } from '../server-files/language-programs.ts'
+import type { ServerKind } from '../server-files/preset.ts'
+import { engineProbe, engineReading, tellingEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */
 const pages = {
@@ -49,6 +51,23 @@ tgi_queue_size 3
 # TYPE tgi_batch_current_max_tokens gauge
 tgi_batch_current_max_tokens 16384
 `,
+  // As llama-server 0.5.0 answers under load.
+  'llama.cpp': `# HELP llamacpp:n_tokens_max Largest observed sequence length (prompt + generation)
+# TYPE llamacpp:n_tokens_max counter
+llamacpp:n_tokens_max 105
+# HELP llamacpp:spec_decode_num_accepted_tokens_total Speculative: Total draft tokens accepted by the target model
+# TYPE llamacpp:spec_decode_num_accepted_tokens_total counter
+llamacpp:spec_decode_num_accepted_tokens_total 0
+# HELP llamacpp:spec_decode_num_drafts_total Speculative: Total speculative decoding verification steps
+# TYPE llamacpp:spec_decode_num_drafts_total counter
+llamacpp:spec_decode_num_drafts_total 0
+# HELP llamacpp:requests_processing Number of requests processing
+# TYPE llamacpp:requests_processing gauge
+llamacpp:requests_processing 4
+# HELP llamacpp:requests_deferred Number of requests deferred
+# TYPE llamacpp:requests_deferred gauge
+llamacpp:requests_deferred 2
+`,
 } as const
 
 test('each server says what runs, what waits, and what it knows of its cache', () => {
@@ -63,12 +82,13 @@ test('each server says what runs, what waits, and what it knows of its cache', (
   // Ranks that split one model tell the same sequences.
   expect(engineReading(pages.sglang, 'sglang')).toEqual({ sequences: 48, waiting: 7, cacheUse: 0.28, stepTokens: 2.9 })
   expect(engineReading(pages.tgi, 'tgi')).toEqual({ sequences: 12, waiting: 3 })
+  expect(engineReading(pages['llama.cpp'], 'llama.cpp')).toEqual({ sequences: 4, waiting: 2, accepted: 0, draftings: 0 })
   expect(engineReading(pages.vllm.replaceAll('kv_cache', 'gpu_cache'), 'vllm').cacheUse).toBe(0.97)
   expect(engineReading('<html>', 'vllm')).toEqual({})
 })
 
 /** A server that answers with one page after the other, and then no more. */
-async function probed(server: LanguageServer, answers: string[]) {
+async function probed(server: LanguageEngine, answers: string[]) {
   const pagesServer = createServer((_, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
   await once(pagesServer, 'listening')
   const probe = engineProbe(`http://127.0.0.1:${(pagesServer.address() as AddressInfo).port}`, server)
@@ -99,5 +119,18 @@ test('draft tokens that a step kept: by counts since the first look, or by what 
 })
 
 test('who tells nothing is not asked', () => {
-  expect(languageServers.filter(tellsEngine)).toEqual(['vllm', 'sglang', 'tgi'])
+  const asked = (command: string, kind?: ServerKind) =>
+    tellingEngine({ command: command.split(' '), ...(kind && { server: { kind, modelPath: 'm' } }) })
+  expect(languageServers.filter((kind) => asked('x', kind) === kind)).toEqual(['vllm', 'sglang', 'tgi'])
+  expect(asked('x', 'triton')).toBeUndefined()
+})
+
+test.each([
+  ['vllm serve m', 'vllm'],
+  ['python3 -m sglang.launch_server --enable-metrics', 'sglang'],
+  ['/opt/llama/llama-server -m m.gguf --metrics', 'llama.cpp'],
+  ['trtllm-serve m', undefined],
+  ['gunicorn app:app', undefined],
+])("%s, by a command of one's own: %s", (command, engine) => {
+  expect(tellingEngine({ command: command.split(' ') })).toBe(engine)
 })

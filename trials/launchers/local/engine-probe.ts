@@ -1,7 +1,10 @@
-/** What a server of language models says of its scheduler and its cache, in the metrics of the versions that `language-programs.ts` names. */
+/** What a server of language models says of its scheduler and its cache, in the metrics of the versions that `language-programs.ts` names, and of llama.cpp 0.5. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { seriesValue } from '../../../profiler/prometheus.ts'
-import type { LanguageServer } from '../server-files/language-programs.ts'
+import { ownServerOf } from '../own-command.ts'
+import type { LanguageEngine } from '../own-servers.ts'
+import { isLanguageServer } from '../server-files/language-programs.ts'
+import type { PredictorTemplate } from '../template.ts'
 import { type DeviceProbe, scrapeTimeoutMs } from './device-probes.ts'
 
 /** `accepted` and `draftings`: draft tokens that were kept, and how often an answer had some drafted; `stepTokens`: tokens that a step lately made of an answer. */
@@ -12,7 +15,7 @@ type EngineReading = Readonly<Partial<Record<EngineFigure, number>>>
  * The first of these names that is there. TGI tells no use of its cache, and takes no place back. TensorRT-LLM 1.2 hands its statistics out once, as
  * JSON, and under load does not come to their end (NVIDIA/TensorRT-LLM issue 4926): they are left alone.
  */
-const names: Readonly<Record<LanguageServer, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>> = {
+const names: Readonly<Record<LanguageEngine, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>> = {
   vllm: {
     sequences: ['vllm:num_requests_running'],
     waiting: ['vllm:num_requests_waiting'],
@@ -30,13 +33,26 @@ const names: Readonly<Record<LanguageServer, Readonly<Partial<Record<EngineFigur
   },
   tgi: { sequences: ['tgi_batch_current_size'], waiting: ['tgi_queue_size'] },
   'tensorrt-llm': {},
+  // Its cache is shared out among its places, so that none is ever taken back.
+  'llama.cpp': {
+    sequences: ['llamacpp:requests_processing'],
+    waiting: ['llamacpp:requests_deferred'],
+    accepted: ['llamacpp:spec_decode_num_accepted_tokens_total'],
+    draftings: ['llamacpp:spec_decode_num_drafts_total'],
+  },
 }
 
-/** Whether it tells any of it. */
-export const tellsEngine = (server: LanguageServer): boolean => Object.keys(names[server]).length > 0
+/** Which of them a command starts, by the server that was asked for or by its program; undefined of others, and of those that tell nothing. */
+export function tellingEngine({
+  server,
+  command,
+}: Pick<Extract<PredictorTemplate, { kind: 'command' }>, 'server' | 'command'>): LanguageEngine | undefined {
+  const engine = server === undefined ? ownServerOf(command)?.engine : isLanguageServer(server.kind) ? server.kind : undefined
+  return engine !== undefined && Object.keys(names[engine]).length > 0 ? engine : undefined
+}
 
 /** Reads `/metrics` of a server that was started. */
-export const engineProbe = (url: string, server: LanguageServer): DeviceProbe => {
+export const engineProbe = (url: string, server: LanguageEngine): DeviceProbe => {
   let first: EngineReading | undefined
   return async () => {
     const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
@@ -56,7 +72,7 @@ function acceptedOf(since: (figure: 'accepted' | 'draftings') => number | undefi
 }
 
 /** What one look tells, counts since its start; what the server does not tell is absent. */
-export function engineReading(text: string, server: LanguageServer): EngineReading {
+export function engineReading(text: string, server: LanguageEngine): EngineReading {
   const entries = Object.entries(names[server]).flatMap(([figure, of]) => {
     const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]

@@ -14,7 +14,6 @@ import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
 import { type FilledTemplate, fillCommand, fillPrepare, type LauncherValues, type TunedParameter } from '../fill.ts'
 import { NeverReadyError, untilServing, within } from '../readiness.ts'
-import { isLanguageServer } from '../server-files/language-programs.ts'
 import { serverInstall } from '../server-files/preset.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
@@ -22,7 +21,7 @@ import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
 import { heldProbe, metricsProbe, raplProbe } from './device-probes.ts'
-import { engineProbe, tellsEngine } from './engine-probe.ts'
+import { engineProbe, tellingEngine } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
@@ -121,10 +120,10 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const { target, provenance, httpUrl } = await untilItServes(launch, started)
   const launchSeconds = (performance.now() - startedMs) / 1000
   const pids = () => group.members().map(({ pid }) => pid)
-  const engine = options.template.kind === 'command' ? options.template.server?.kind : undefined
+  const engine = options.template.kind === 'command' ? tellingEngine(options.template) : undefined
   const probes = [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
-    ...(engine !== undefined && isLanguageServer(engine) && tellsEngine(engine) ? [engineProbe(httpUrl, engine)] : []),
+    ...(engine === undefined ? [] : [engineProbe(httpUrl, engine)]),
     ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
     // Beside an emulated GPU the processors' energy would be taken for the whole.
     ...(provenance === 'emulated' ? [] : [raplProbe()]),

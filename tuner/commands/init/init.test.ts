@@ -55,6 +55,7 @@ describe.concurrent('a command', () => {
       { PORT_SAID: '0' },
       /it serves on port (\d+), and not on (?!\1)\d+/,
     ],
+    ['of a command in quotes, before flags of ours', ['pyhton3 server.mjs', '--protocol', 'json'], {}, /no program 'pyhton3' on the PATH/],
     ['a token that is asked for', [process.execPath, 'server.mjs', '--port', '8080'], { TOKEN: 'abc' }, /answered 401: who are you\?/],
     ['a program by its whole path', ['/bin/sh', '-c', 'exit 3', '--port', '80'], {}, /ended: exit code 3/],
     ['a program that ends', [process.execPath, 'no-such.mjs', '--port', '8080'], {}, /ended: exit code 1/],

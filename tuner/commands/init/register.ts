@@ -28,13 +28,13 @@ Examples:
   tune init --slo 50ms --path /predict --body '{"text": "{{text}}"}' 'python3 app.py --port 8080'
   tune init bert --slo 50ms
 
-Flags stand before a command. Known by their command, process or answers, with knobs of their own: ${ownServerTitles.join(', ')}.
+Flags stand before a command, unless it is one word in quotes. Known by their command, process or answers, with knobs of their own: ${ownServerTitles.join(', ')}.
 Exit codes: 0 written, and it served; 1 it did not; 2 usage.`,
     )
     .action(async (target: string[]) => {
       const { init, startsCommand } = await import('./run.ts')
       const [first, ...rest] = target
-      // What stands behind a command is its own; behind a URL or a model it is ours.
+      // What stands behind a command is its own; behind a URL, a model or a command in quotes it is ours.
       if (first === undefined || rest.length === 0 || startsCommand(first)) {
         process.exitCode = await init(target, command.opts<InitFlags>())
         return

@@ -84,9 +84,10 @@ const isProgram = (name: string): boolean =>
     ? isProgramFile(resolve(process.cwd(), name))
     : programIn((process.env.PATH ?? '').split(delimiter), name) !== undefined
 
-/** Whether it is the first word of a command, and no URL or model. A word that is none of them is one too: of a program that is missing. */
+/** Whether it is the first word of a command, and no URL, model or whole command. A word that is none of them is one too: of a program that is missing. */
 export function startsCommand(word: string): boolean {
   const target = targetOf([word], isProgram)
+  if (target.kind === 'command' && target.words.length > 1) return isProgram(word)
   return target.kind === 'command' || (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
 }
 
