@@ -3,15 +3,15 @@ import { fileURLToPath } from 'node:url'
 
 const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 
-/** Starts the built predictor with these flags, on these cores where they are given ('0,1', by taskset), and ends it when the work is done. */
+/** Starts the built predictor with these flags, on these cores where they are given ('0,1', by taskset), and ends it when the work is done; it ends by itself where this process is killed. */
 export async function withBuiltPredictor<T>(
   flags: readonly string[],
   work: (url: string, pid: number) => Promise<T>,
   cores?: string,
 ): Promise<T> {
-  const command = [process.execPath, entry, ...flags, '--port', '0']
+  const command = [process.execPath, entry, ...flags, '--port', '0', '--exit-with-parent']
   const [program, ...args] = cores === undefined ? command : ['taskset', '-c', cores, ...command]
-  const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(program!, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
   try {
     const line = await new Promise<string>((resolve, reject) => {
