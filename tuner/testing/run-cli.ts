@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, vi } from 'vitest'
 import { openReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
+import { onCores } from './on-cores.ts'
 
 /** Kept up to date with the sources by build.ts. */
 export const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -42,9 +43,8 @@ export class CliBox {
 
   /** On the cores of a list like `0,1` alone, where one is given (Linux). */
   start(args: readonly string[], env: Readonly<Record<string, string>> = {}, cores?: string): RunningCli {
-    const pinned = cores === undefined ? [] : ['taskset', '-c', cores]
-    const [program, ...rest] = [...pinned, process.execPath, cli, ...args]
-    const child = spawn(program!, rest, {
+    const [program, ...rest] = onCores(cores, [process.execPath, cli, ...args])
+    const child = spawn(program, rest, {
       cwd: this.folder,
       env: { ...process.env, CI: '', NO_COLOR: '1', TUNE_TEST_BOX: this.folder, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
