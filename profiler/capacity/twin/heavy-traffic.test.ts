@@ -64,6 +64,14 @@ test('slow services in a row cost more than the same in turns', () => {
   expect(heavyTrafficCapacity(workers(exponential(10), 1), 2000, 0.01)).toBeLessThan(turns!)
 })
 
+test('nothing is said where a full batch takes as long as the limit: it is the batch that decides', () => {
+  const took = (n: number) => 2 + 6 * n
+  const sizes = Array.from({ length: 160 }, (_, i) => 1 + (i % 16))
+  const batches = twinOf(steps(sizes.map(took), { present: sizes, departed: sizes }))
+  for (const limitMs of [20, 50, 95, 98, 98.5]) expect(heavyTrafficCapacity(batches, limitMs, 0.01)).toBeUndefined()
+  expect(heavyTrafficCapacity(batches, 5000, 0.01)).toBeLessThan(1000 * (16 / 98))
+})
+
 test('nothing is said where the queue is not that busy, or is of another kind', () => {
   expect(heavyTrafficCapacity(workers(same(10), 1), 500, 0.01)).toBeUndefined()
   expect(heavyTrafficCapacity(workers(same(3), 1, { places: 64 }), 500, 0.01)).toBeUndefined()

@@ -11,13 +11,15 @@ const lags = 20
 
 /**
  * Requests per second at which the share `allowed` of Poisson arrivals stays longer than the limit. Undefined where the queue is not busy enough then for the
- * formula, or of another kind: requests refused, shared cores, two stages, an order other than that of arrival.
+ * formula, nor full batches within the limit, or of another kind: requests refused, shared cores, two stages, an order other than that of arrival.
  */
 export function heavyTrafficCapacity(twin: Twin, limitMs: number, allowed: number): number | undefined {
   const { workers = 1, shared = false, places, batching } = twin
   if (places !== undefined || shared || batching?.cores !== undefined || !takesInOrder(twin)) return undefined
   const servedPerMs = saturationOf(twin) / 1000
   const { meanMs, variance } = stepsWhenBusy(twin)
+  // A full batch takes as long as that by itself: it is not waiting that decides.
+  if (meanMs >= limitMs) return undefined
   const times = (2 * (limitMs - meanMs)) / Math.log(1 / allowed)
   // Work, in ms, comes at utilization / rate² of variance per ms, and goes at that of the steps: both grow with the utilization.
   const varies = 1 / servedPerMs + variance / (workers * meanMs)

@@ -50,7 +50,7 @@ export function batchesSeen(
   togetherMs: number,
   idleMs: number,
 ): BatchesSeen | undefined {
-  const best = bestWay(windows, largest, togetherMs, idleMs)
+  const best = bestWay(windows, loops, largest, togetherMs, idleMs)
   if (best === undefined || best.odd > odd) return undefined
   const known = joinSteps(best.windows)
   const alike: Steps[] = []
@@ -73,26 +73,43 @@ export function batchServices(windows: readonly WatchedRun[], way: Batching, tog
 /** Share by which batches of a closed loop may take longer or shorter than a line through those of open load, beyond chance, to be the same server's. */
 const same = 0.03
 const certain = 3
+/** Times as far as those of open load that its batches may be from one another by that line: halves of one that are said to be two are far apart. */
+const unevenly = 3
+/** Batches in a row that are taken together to see whether the machine was faster at one time than at another. */
+const inARow = 10
 
 function servedAlike(known: Steps, other: Steps): boolean {
   if (other.tookMs.length === 0) return true
   const slope = Math.max(0, theilSenSlope(pairsOf(known)))
-  const logs = (steps: Steps, baseMs: number) =>
-    Float64Array.from(steps.tookMs, (ms, i) => Math.log(Math.max(1e-3, ms) / (baseMs + slope * steps.departed[i]!))).sort()
-  const baseMs = median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!))
-  const error = (logs: Float64Array) => (1.5 * median([...logs.map(Math.abs)])) / Math.sqrt(logs.length)
-  const [of, those] = [logs(known, Math.max(1e-3, baseMs)), logs(other, Math.max(1e-3, baseMs))]
-  return Math.abs(median([...those])) < Math.max(same, certain * Math.hypot(error(of), error(those)))
+  const baseMs = Math.max(1e-3, median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!)))
+  const logs = (steps: Steps) => steps.tookMs.map((ms, i) => Math.log(Math.max(1e-3, ms) / (baseMs + slope * steps.departed[i]!)))
+  const [of, those] = [logs(known), logs(other)]
+  const offBy = median(those)
+  const spread = spreadOf(of)
+  if (spreadOf(those.map((log) => log - offBy)) > unevenly * Math.max(same, spread)) return false
+  const rows = Array.from({ length: Math.floor(of.length / inARow) }, (_, row) => median(of.slice(row * inARow, (row + 1) * inARow)))
+  const ofRows = Math.max(spread / Math.sqrt(inARow), rows.length > 1 ? spreadOf(rows) : 0)
+  return Math.abs(offBy) < Math.max(same, certain * ofRows * Math.sqrt(inARow / of.length + inARow / those.length))
 }
+
+/** A standard deviation that a few far ones do not move. */
+const spreadOf = (values: readonly number[]): number => 1.5 * median(values.map(Math.abs))
 
 const mostPaired = 150
 const pairsOf = ({ tookMs, departed }: Steps) =>
   tookMs.map((y, i) => ({ x: departed[i]!, y })).filter((_, i) => i % Math.ceil(tookMs.length / mostPaired) === 0)
 
-function bestWay(windows: readonly WatchedRun[], largest: number, togetherMs: number, idleMs: number): Explained | undefined {
+function bestWay(
+  windows: readonly WatchedRun[],
+  loops: readonly LoadRun[],
+  largest: number,
+  togetherMs: number,
+  idleMs: number,
+): Explained | undefined {
   const lotsWithin = (ms: number) => windows.map(({ run }) => lotsOf(run, ms))
   const [lots, close] = [lotsWithin(togetherMs), lotsWithin(closer * togetherMs)]
   if (close.flatMap(({ sizes }) => sizes).filter((size) => size > 1).length < fewest) return undefined
+  const atOnce = timeAndAgain(loops.flatMap((run) => leftAtOnce(lotsOf(run, closer * togetherMs), closer * togetherMs)))
   let best: Explained | undefined
   const consider = (way: Omit<Batching, 'delayMs'>, of: readonly Lots[]) => {
     const delayMs = delayOf(of, way, idleMs)
@@ -101,16 +118,17 @@ function bestWay(windows: readonly WatchedRun[], largest: number, togetherMs: nu
       if (best === undefined || explainsBetter(found, best)) best = found
       return found
     }
-    const atOnce = at(0)
+    const undelayed = at(0)
     if (delayMs === 0) return
     at(delayMs)
     // One request at a time waits for the whole delay, and is served no longer than a full batch: where batches are nearly always full that tells more.
-    const byIdleMs = idleMs - way.besideMs - atOnce.fullMs
+    const byIdleMs = idleMs - way.besideMs - undelayed.fullMs
     if (byIdleMs > delayMs) at(byIdleMs)
   }
+  // As many batches leave at once as there are workers, at the most: closed loops, whose clients begin together, show the most that do.
   for (let workers = 1; workers <= Math.min(mostWorkers, (best?.workers ?? 1) + 2); workers++)
     for (const of of workers === 1 ? [lots, close] : [close])
-      for (const most of sizesOf(of, largest)) {
+      for (const most of sizesOf(of, largest).filter((size) => workers * size >= atOnce)) {
         for (const since of ['arrival', 'free'] as const) consider({ workers, most, since, besideMs: 0 }, of)
         if (best!.unlikely < few) return best
       }
@@ -128,12 +146,18 @@ const fewer = (some: number, others: number): boolean => some < others - more ||
 
 /** What a full batch may have: the largest that was seen, or the largest seen time and again, or the most frequent: two may leave at once. */
 function sizesOf(lots: readonly Lots[], largest: number): number[] {
-  const sizes = lots.flatMap((each) => each.sizes).sort((a, b) => b - a)
-  const often = sizes.find((size, i) => size === sizes[i + 2]) ?? 1
+  const sizes = lots.flatMap((each) => each.sizes)
+  const most = Math.max(...sizes)
   const counts = new Map<number, number>()
   for (const size of sizes) if (size > 1) counts.set(size, (counts.get(size) ?? 0) + size)
   const [frequent] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [1, 0])
-  return [...new Set([Math.max(largest, sizes[0]!), sizes[0]!, often, frequent])].filter((most) => most > 1)
+  return [...new Set([Math.max(largest, most), most, timeAndAgain(sizes), frequent])].filter((size) => size > 1)
+}
+
+/** The largest that was seen three times; 1 where none was. */
+function timeAndAgain(sizes: readonly number[]): number {
+  const descending = sizes.toSorted((a, b) => b - a)
+  return descending.find((size, i) => size === descending[i + 2]) ?? 1
 }
 
 /** Runs of neighbours, by arrival, that left together. */
@@ -156,6 +180,16 @@ function lotsOf(run: LoadRun, togetherMs: number): Lots {
     from = i
   }
   return { sentMs, endMs, sizes }
+}
+
+/** Sizes of those of which the last left within so much of the first. */
+function leftAtOnce({ endMs, sizes }: Lots, withinMs: number): number[] {
+  let next = 0
+  return sizes.filter((size) => {
+    const first = next
+    next += size
+    return Math.abs(endMs[next - 1]! - endMs[first]!) <= withinMs
+  })
 }
 
 /**
