@@ -1,6 +1,7 @@
 /**
  * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts [case]` rewrites truth.json.
- * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers and those drawn at random) at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
+ * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers and those drawn at random), of fast servers over fewer runs of 200 s
+ * (a queue near its saturation takes that long to show that it grows), at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { drawnCases } from '../testing/drawn-servers.ts'
@@ -38,6 +39,9 @@ function overAt(of: VirtualCase, rateRps: number, requests: number, seeds: numbe
 const exactly = { runs: 24, requests: 150_000 }
 const nearly = { runs: 6, requests: 100_000 }
 const nearlySame = 1.004
+/** Of a run, as far as three runs are left. */
+const leastS = 200
+const fewestRuns = 3
 
 function trueCapacity(of: VirtualCase, { runs, requests }: typeof exactly): number {
   /** The larger of both shares, each as a part of what is allowed. */
@@ -49,7 +53,9 @@ function trueCapacity(of: VirtualCase, { runs, requests }: typeof exactly): numb
     if (worst(overAt(of, middle, 60_000, 1)) <= 1) low = middle
     else high = middle
   }
-  const logOver = (rateRps: number) => Math.log(worst(overAt(of, rateRps, requests, runs)) + 1e-6)
+  const each = Math.max(requests, Math.round(leastS * low))
+  const several = Math.max(fewestRuns, Math.min(runs, Math.round((runs * requests) / each)))
+  const logOver = (rateRps: number) => Math.log(worst(overAt(of, rateRps, each, several)) + 1e-6)
   let below = { rateRps: 0.88 * low, over: logOver(0.88 * low) }
   let above = { rateRps: 1.1 * low, over: logOver(1.1 * low) }
   if (below.over > 0 || above.over <= 0) throw new Error(`${of.name}: the bracket missed the capacity`)

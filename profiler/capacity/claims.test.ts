@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { lostBeside, shareOfLoops, withinReach, withWhatIsLost } from './claims.ts'
+import { missing, searched, windowOf } from '../testing/scripted-search.ts'
+import { lostBeside, shareOfLoops, withEvidence, withinReach, withWhatIsLost } from './claims.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
@@ -44,4 +45,20 @@ test('nothing is lost within a tenth, or within chance of the loop, or by a serv
   expect(shareOfLoops({ ...seen, refuses: true }, loops)).toBeUndefined()
   // Four standard errors of 0.5 / √64 are a quarter.
   expect([shareOfLoops(seen, { ...loops, answers: 64 }), shareOfLoops(seen, { ...loops, answers: 65 })]).toEqual([undefined, 0.8])
+})
+
+test('of a twin that lies beyond rates which all missed, what held and what did not is the figure', () => {
+  const held = { heldRps: 40, surelyHeldRps: 0 }
+  const twin = posterior(150, [140, 160])
+  expect(withEvidence(twin, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
+  expect(withEvidence(twin, { ...held, surelyMissedRps: 141 })).toMatchObject({ capacityRps: 150 })
+  expect(withEvidence(twin, { ...held, surelyMissedRps: 90 })).toMatchObject({ capacityRps: 60, capacityCi90Rps: [40, 160] })
+  expect(withEvidence(twin, { heldRps: 0, surelyHeldRps: 0, surelyMissedRps: 90 })).toMatchObject({ capacityRps: 0, known: 'bound above' })
+})
+
+test('a search whose every window at the twin’s rates missed has not converged, and looks for one that holds', async () => {
+  const { asked, found } = await searched({ window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)) })
+  expect(asked.slice(1).map(({ rateRps }) => rateRps)).toEqual([600, 540, 486, 437.4, 393.66].map((rps) => expect.closeTo(rps, 6)))
+  expect(found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: expect.closeTo(Math.sqrt(393.66 * 437.4), 6) })
+  expect(found.capacityCi90Rps).toEqual([expect.closeTo(393.66, 6), 606])
 })

@@ -8,11 +8,24 @@ import type { CapacityPosterior } from './posterior.ts'
 const claimed = 1.15
 const imagined = 1.5
 
-/** The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. */
+type WhatHeld = Pick<Evidence, 'heldRps' | 'surelyHeldRps'> & Partial<Pick<Evidence, 'surelyMissedRps'>>
+
+/** Whether all of a twin's interval lies beyond a rate from which on every window missed: it is another server's. */
+export const contradicted = (
+  { capacityCi90Rps: [low] }: Pick<CapacityPosterior, 'capacityCi90Rps'>,
+  { surelyMissedRps }: Pick<Evidence, 'surelyMissedRps'>,
+): boolean => low > surelyMissedRps
+
+/**
+ * The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. Of a twin that is contradicted
+ * it lies halfway between what held and what did not.
+ */
 export function withEvidence(
-  { capacityRps, capacityCi90Rps: [low, high] }: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>,
-  { heldRps, surelyHeldRps }: Pick<Evidence, 'heldRps' | 'surelyHeldRps'>,
+  estimate: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>,
+  { heldRps, surelyHeldRps, surelyMissedRps = Number.POSITIVE_INFINITY }: WhatHeld,
 ): Capacity {
+  const [low, high] = estimate.capacityCi90Rps
+  const capacityRps = contradicted(estimate, { surelyMissedRps }) ? Math.sqrt(heldRps * surelyMissedRps) : estimate.capacityRps
   return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
 }
 
@@ -42,6 +55,9 @@ export function withWhatIsLost(of: CapacityPosterior, loops: LoopsSeen): Capacit
   const [low, high] = of.capacityCi90Rps
   return { ...of, capacityCi90Rps: [low * (shareOfLoops(of, loops) ?? 1), high] }
 }
+
+export const becomingRarer =
+  'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
 
 export const lostBeside = (share: number): string =>
   `open windows were served at ${(100 * share).toFixed(0)} % of what closed loops got: the server is slow now and then, or some of its workers are away; the interval allows for as much again`

@@ -194,6 +194,15 @@ export class Evidence {
     return held.reduce((most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most), 0)
   }
 
+  /** Lowest steady rate from which on every open window missed the SLO for certain, where there are two: the capacity is below it. Infinity where there are not. */
+  get surelyMissedRps(): number {
+    const steady = this.counted.filter(({ steady }) => steady).sort((a, b) => b.point.offeredRps - a.point.offeredRps)
+    // Refusals are another limit than latency.
+    const kept = steady.findIndex(({ point }) => keepsSurely(point, this.slo) !== false || failsTooOften(withoutTimeouts(point), this.slo))
+    const missed = kept < 0 ? steady : steady.slice(0, kept)
+    return missed.length > 1 ? missed.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
+  }
+
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */
   private onlySince(window: number): void {
     this.counted = this.counted.slice(window)

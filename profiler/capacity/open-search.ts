@@ -3,7 +3,7 @@ import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { slowdownInWords, slowdownSeen } from './changes/slowdown.ts'
 import { disagreements } from './checks.ts'
-import { lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
+import { becomingRarer, contradicted, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
@@ -43,8 +43,6 @@ const planning = { requests: 6000, longest: 30_000, replicates: 4 }
 /** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
 const lower = 0.9
 const mostLower = 6
-const becomingRarer =
-  'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
 /** Times that a server which still gets faster is warmed further, the share of its saturation that does it, and the longest, seconds. */
 const mostWarmings = 2
 const warming = 0.8
@@ -78,15 +76,13 @@ export async function openSearch(
     const search = new OpenSearch(session, effort, idle, options, posteriorOf, workersOf, slowdownOf)
     const found = await search.run()
     if (!search.cold || warmings === mostWarmings) return found
-    await session.open(warming * found.saturationRps, warmingS(session), options.seed, 'warm-up')
+    const halfAsLongS = Math.min(longestWarmingS, Math.max(2, session.totalS / 2))
+    await session.open(warming * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
     await options.warmUp?.lookAgain()
     session.forget(points)
     session.startBudget()
   }
 }
-
-/** Half as long again as it has been under load, seconds. */
-const warmingS = ({ totalS }: Session): number => Math.min(longestWarmingS, Math.max(2, totalS / 2))
 
 class OpenSearch {
   private readonly evidence: Evidence
@@ -248,7 +244,10 @@ class OpenSearch {
     const refused = posterior.refuses ? undefined : this.refusedSomehow(posterior)
     if (refused !== undefined) return refused
     const narrow =
-      this.halfWidth() < 2 * effort.precision && !posterior.fading && shareOfLoops(posterior, this.session.fastestLoop) === undefined
+      this.halfWidth() < 2 * effort.precision &&
+      !posterior.fading &&
+      !contradicted(posterior, evidence) &&
+      shareOfLoops(posterior, this.session.fastestLoop) === undefined
     return this.result(
       narrow ? 'converged' : 'budget',
       posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,

@@ -1,12 +1,12 @@
 /** How a server puts batches together, as open windows of load tell: see batching.ts. */
-import { median, sum } from 'simple-statistics'
+import { sum } from 'simple-statistics'
 import { leastOf } from '../../statistics/least.ts'
-import { theilSenSlope } from '../../statistics/theil-sen.ts'
 import type { LoadRun } from '../../types.ts'
 import { meets, type WatchedRun } from '../disturbance.ts'
 import { type Batching, beginsMs } from '../twin/batching.ts'
 import { usualTimes } from '../twin/stalls.ts'
 import { joinSteps, type Steps } from '../twin/steps.ts'
+import { batchesAlike } from './batches-alike.ts'
 import { answeredOf } from './stays.ts'
 
 interface BatchesSeen extends Batching {
@@ -57,7 +57,7 @@ export function batchesSeen(
   for (const run of loops.toReversed()) {
     const loop = [{ run, disturbed: [] }]
     const found = explainedBy(loop, [lotsOf(run, best.workers > 1 ? closer * togetherMs : togetherMs)], best, togetherMs)
-    if (found.odd > odd || !servedAlike(known, found.windows[0]!)) break
+    if (found.odd > odd || !batchesAlike(known, found.windows[0]!)) break
     alike.unshift(found.windows[0]!)
   }
   // Too few workers, or too short a delay, explain open windows of batches that are nearly always full, but no loop of other batches.
@@ -69,35 +69,6 @@ export function batchServices(windows: readonly WatchedRun[], way: Batching, tog
   const lots = windows.map(({ run }) => lotsOf(run, way.workers > 1 ? closer * togetherMs : togetherMs))
   return explainedBy(windows, lots, way, togetherMs).windows
 }
-
-/** Share by which batches of a closed loop may take longer or shorter than a line through those of open load, beyond chance, to be the same server's. */
-const same = 0.03
-const certain = 3
-/** Times as far as those of open load that its batches may be from one another by that line: halves of one that are said to be two are far apart. */
-const unevenly = 3
-/** Batches in a row that are taken together to see whether the machine was faster at one time than at another. */
-const inARow = 10
-
-function servedAlike(known: Steps, other: Steps): boolean {
-  if (other.tookMs.length === 0) return true
-  const slope = Math.max(0, theilSenSlope(pairsOf(known)))
-  const baseMs = Math.max(1e-3, median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!)))
-  const logs = (steps: Steps) => steps.tookMs.map((ms, i) => Math.log(Math.max(1e-3, ms) / (baseMs + slope * steps.departed[i]!)))
-  const [of, those] = [logs(known), logs(other)]
-  const offBy = median(those)
-  const spread = spreadOf(of)
-  if (spreadOf(those.map((log) => log - offBy)) > unevenly * Math.max(same, spread)) return false
-  const rows = Array.from({ length: Math.floor(of.length / inARow) }, (_, row) => median(of.slice(row * inARow, (row + 1) * inARow)))
-  const ofRows = Math.max(spread / Math.sqrt(inARow), rows.length > 1 ? spreadOf(rows) : 0)
-  return Math.abs(offBy) < Math.max(same, certain * ofRows * Math.sqrt(inARow / of.length + inARow / those.length))
-}
-
-/** A standard deviation that a few far ones do not move. */
-const spreadOf = (values: readonly number[]): number => 1.5 * median(values.map(Math.abs))
-
-const mostPaired = 150
-const pairsOf = ({ tookMs, departed }: Steps) =>
-  tookMs.map((y, i) => ({ x: departed[i]!, y })).filter((_, i) => i % Math.ceil(tookMs.length / mostPaired) === 0)
 
 function bestWay(
   windows: readonly WatchedRun[],
