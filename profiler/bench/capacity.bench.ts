@@ -11,6 +11,7 @@ import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
+import { smallModelCases } from '../testing/small-model-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import type { CapacityOutcome, LoadPoint, Phase } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -103,7 +104,7 @@ console.log(
 )
 const all = http
   ? [...simpleCases, ...developmentCases]
-  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...furtherCases, ...drawnCases]
+  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...furtherCases, ...drawnCases, ...smallModelCases]
 const cases = all.filter((c) => (onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name)))
 for (const of of cases) {
   const truth = truths[of.name]!

@@ -56,6 +56,26 @@ test('of a twin that lies beyond rates which all missed, what held and what did 
   expect(withEvidence(twin, { heldRps: 0, surelyHeldRps: 0, surelyMissedRps: 90 })).toMatchObject({ capacityRps: 0, known: 'bound above' })
 })
 
+test('of a twin that lies far below a rate that was kept, the interval reaches beyond that, and the figure lies between', () => {
+  const kept = { heldRps: 165, surelyHeldRps: 0, keptRps: 165 }
+  expect(withEvidence(posterior(5.3, [4, 6]), kept)).toMatchObject({
+    capacityRps: expect.closeTo(29.6, 1),
+    capacityCi90Rps: [4, expect.closeTo(189.75, 6)],
+  })
+  expect(withEvidence(posterior(140, [130, 132.1]), kept)).toMatchObject({ capacityRps: 140, capacityCi90Rps: [130, 132.1] })
+})
+
+test('a search whose twin lies far below what windows kept is not beaten by it, and looks beyond what they kept', async () => {
+  const of = (rps: number) => ({ ...posterior(rps, [0.99 * rps, 1.01 * rps]), below: () => 1, saturationRps: 1000 })
+  const against900 = (estimate: (windows: number) => ReturnType<typeof of>) =>
+    searched({ options: { capacityToBeatRps: 900 }, estimate: (_, windows) => estimate(windows) })
+  const { asked, found } = await against900((windows) => of(windows < 2 ? 700 : 50))
+  expect(asked.slice(1, 3).map(({ rateRps }) => rateRps)).toEqual([700, expect.closeTo(805, 6)])
+  expect(found.outcome).toBe('budget')
+  expect(found.capacityCi90Rps[1]).toBeGreaterThan(805)
+  expect((await against900(() => of(700))).found.outcome).toBe('beaten')
+})
+
 test('a search whose every window at the twin’s rates missed has not converged, and looks for one that holds', async () => {
   const { asked, found } = await searched({ window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)) })
   expect(asked.slice(1).map(({ rateRps }) => rateRps)).toEqual([600, 540, 486, 437.4, 394.2].map((rps) => expect.closeTo(rps, 6)))

@@ -20,6 +20,8 @@ const mostRepeats = 3
 const mostRepeatsInAll = 6
 /** Speed over that of the first window from which on a server that got slower is as fast again. */
 const asBefore = 0.95
+/** Requests of a window that would show a rate a quarter beyond the capacity: far more are over the limit there than are allowed. */
+const fewestTelling = 100
 /** Share to go on with of a rate that the generator could not hold. */
 const cautious = 0.7
 
@@ -201,6 +203,14 @@ export class Evidence {
     const kept = steady.findIndex(({ point }) => keepsSurely(point, this.slo) !== false || failsTooOften(withoutTimeouts(point), this.slo))
     const missed = kept < 0 ? steady : steady.slice(0, kept)
     return missed.length > 1 ? missed.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
+  }
+
+  /** Highest steady rate of a window that kept the SLO, below all that missed it, with requests enough to have shown a rate far beyond the capacity; 0 without one. */
+  get keptRps(): number {
+    const fewest = Math.max(fewestTelling, 1 / (1 - this.slo.percentile))
+    const telling = this.counted.filter(({ point, window, steady }) => steady && window.run.cutMs === undefined && point.requests >= fewest)
+    const kept = telling.filter(({ point }) => keeps(point, this.slo)).map(({ point }) => point.offeredRps)
+    return Math.max(0, ...kept.filter((rateRps) => rateRps < this.missedRps))
   }
 
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */

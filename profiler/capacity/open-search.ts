@@ -3,7 +3,7 @@ import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { slowdownInWords, slowdownSeen } from './changes/slowdown.ts'
 import { disagreements } from './checks.ts'
-import { becomingRarer, contradicted, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
+import { becomingRarer, believedRps, contradicted, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
@@ -165,7 +165,7 @@ class OpenSearch {
   private nextRate(): number {
     const { evidence } = this
     const { failingRps, mostRps, heldRps, missedRps } = evidence
-    const wanted = this.posterior?.capacityRps ?? cautious * this.saturationRps
+    const wanted = this.posterior ? believedRps(this.posterior, evidence) : cautious * this.saturationRps
     const held =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
     if (this.posterior?.refuses) return Math.min(held, mostRps)
@@ -206,6 +206,7 @@ class OpenSearch {
     const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
     const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
     if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98) return undefined
+    if (contradicted(posterior, evidence)) return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
     if (boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
