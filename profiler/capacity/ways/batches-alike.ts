@@ -4,7 +4,7 @@ import { theilSenSlope } from '../../statistics/theil-sen.ts'
 import type { Steps } from '../twin/steps.ts'
 
 /** Share by which batches of a closed loop may take longer or shorter than a line through those of open load, beyond chance, to be the same server's. */
-const same = 0.03
+const same = 0.05
 const certain = 3
 /** Times as far as those of open load that its batches may be from one another by that line: halves of one that are said to be two are far apart. */
 const unevenly = 3
