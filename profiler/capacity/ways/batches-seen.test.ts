@@ -105,6 +105,15 @@ test('what few batches of open load contradict is no way, where more leave at on
   expect(found.filter((way) => way?.workers === 2).length).toBeGreaterThan(3)
 })
 
+test('windows of small batches are told beside loops of which all leave at once, more than so many workers could have', async () => {
+  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (n) => 4 + 2 * Math.min(n, 3) })
+  const windows = [{ run: await play(server, open(220, 1)), disturbed: [] }]
+  const loops = [await play(server, { kind: 'closed', connections: 60, durationS: 0.4 })]
+  // Of what left together in the loops nothing is known: steps of unequal sizes tell no largest batch.
+  expect(() => batchesSeen(windows, loops, 0, 1, 8)).not.toThrow()
+  expect(batchesSeen(windows, loops, 60, 1, 8)).toMatchObject({ workers: 1, most: 60 })
+})
+
 test.each<[number, 'arrival' | 'free', number]>([
   [1, 'arrival', 0],
   [1, 'arrival', 15],

@@ -97,13 +97,14 @@ function bestWay(
     if (byIdleMs > delayMs) at(byIdleMs)
   }
   // As many batches leave at once as there are workers, at the most: closed loops, whose clients begin together, show the most that do.
-  for (let workers = 1; workers <= Math.min(mostWorkers, (best?.workers ?? 1) + 2); workers++)
+  for (let workers = 1; workers <= Math.min(mostWorkers, (best?.workers ?? mostWorkers) + 2); workers++)
     for (const of of workers === 1 ? [lots, close] : [close])
       for (const most of sizesOf(of, largest).filter((size) => workers * size >= atOnce)) {
         for (const since of ['arrival', 'free'] as const) consider({ workers, most, since, besideMs: 0 }, of)
-        if (best!.unlikely < few) return best
+        if (best !== undefined && best.unlikely < few) return best
       }
-  const { workers, most, since } = best!
+  if (best === undefined) return undefined
+  const { workers, most, since } = best
   for (const share of besideShares) consider({ workers, most, since, besideMs: share * idleMs }, workers === 1 ? lots : close)
   return best
 }
