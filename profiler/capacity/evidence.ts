@@ -190,9 +190,11 @@ export class Evidence {
     return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 
-  /** Highest steady rate below this at which an open window kept the SLO; 0 where none did. */
-  heldBelow(rateRps: number): number {
-    const held = this.counted.filter(({ window, point, steady }) => steady && window.run.cutMs === undefined && keeps(point, this.slo))
+  /** Highest steady rate below this at which an open window of so many requests kept the SLO; 0 where none did. */
+  heldBelow(rateRps: number, fewest = 0): number {
+    const held = this.counted.filter(
+      ({ window, point, steady }) => steady && window.run.cutMs === undefined && point.requests >= fewest && keeps(point, this.slo),
+    )
     return held.reduce((most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most), 0)
   }
 
@@ -207,10 +209,7 @@ export class Evidence {
 
   /** Highest steady rate of a window that kept the SLO, below all that missed it, with requests enough to have shown a rate far beyond the capacity; 0 without one. */
   get keptRps(): number {
-    const fewest = Math.max(fewestTelling, 1 / (1 - this.slo.percentile))
-    const telling = this.counted.filter(({ point, window, steady }) => steady && window.run.cutMs === undefined && point.requests >= fewest)
-    const kept = telling.filter(({ point }) => keeps(point, this.slo)).map(({ point }) => point.offeredRps)
-    return Math.max(0, ...kept.filter((rateRps) => rateRps < this.missedRps))
+    return this.heldBelow(this.missedRps, Math.max(fewestTelling, 1 / (1 - this.slo.percentile)))
   }
 
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */

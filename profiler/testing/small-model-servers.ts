@@ -17,14 +17,14 @@ const batchMs = (batch: number) => 2.2 + 6.2 * batch
 const smallModel = (workers: number, maxBatch: number, unsteady?: Unsteady): VirtualCase => ({
   name: `small model: ${workers === 1 ? '' : `${workers} x `}batches of ${maxBatch} in 2.2 + 6.2 n ms${unsteady ? `, speed by ${100 * unsteady.cv} % for ${unsteady.forMs} ms` : ''}`,
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
-  batching: maxBatch > 1,
+  batching: true,
   server: (seed) => {
     const speed = unsteady && speedOf(unsteady, seed)
     return new QueueServer({
       seed,
       servers: workers,
       maxBatch,
-      maxDelayMs: maxBatch > 1 ? 2 : 0,
+      maxDelayMs: 2,
       besideMs: 0.7,
       serviceMs: (batch, uniform, atMs) => batchMs(batch) * gamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
     })
