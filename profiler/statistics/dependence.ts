@@ -23,7 +23,7 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
   return Math.max(1, (m * variance) / (p * (1 - p)))
 }
 
-interface OverShare {
+export interface OverShare {
   /** Requests, and how many of them failed or took longer than the limit. */
   readonly n: number
   readonly over: number

@@ -34,6 +34,31 @@ describe('a confirmation', () => {
     }
   })
 
+  describe('of a server whose requests are too few to prove anything', () => {
+    const within2s = { ...slo, limitMs: 2000 }
+    // One after the other, in 70 ms: 14.3 a second, and 13.3 within the limit (bisected with 180,000 arrivals a rate).
+    const truth = 13.3
+    const found = async (share: number, seed: number) => {
+      const server = new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: (_, uniform) => 66 + 8 * uniform() })
+      const rateRps = share * truth
+      const found = await confirmCapacity({
+        ...{ target: { kind: 'virtual', server }, slo: within2s, rateRps, leastRps: rateRps, leastProvenRps: 0.8 * rateRps, signal },
+        seed: 1000 * seed,
+      })
+      return { ...found, share: found.capacityRps / truth }
+    }
+
+    test.each([1, 2, 3, 4])('ends at the rate that was asked for, not at a lower one without proof either (seed %d)', async (seed) => {
+      const held = await found(0.93, seed)
+      expect(held).toMatchObject({ held: true, proven: false, share: 0.93 })
+      expect(held.seconds).toBeLessThan(110)
+    })
+
+    test.each([1, 2, 3, 4])('is long enough for a queue to grow at a rate beyond what it serves (seed %d)', async (seed) => {
+      expect(await found(1.15, seed)).toMatchObject({ held: false, capacityRps: 0, outcome: 'budget' })
+    })
+  })
+
   test('far beyond what the server does passes over rates beyond what it was seen to serve', async () => {
     const truth = 87.6
     const { points, capacityRps } = await confirm(caseNamed('FIFO 8 ms').server(1), 8 * truth)

@@ -1,11 +1,11 @@
-import { cutAfter, percentileName } from '../../slo.ts'
+import { cutAfter, limitsOf, percentileName } from '../../slo.ts'
 import { summarise } from '../../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../../types.ts'
 import { between, unprovenPart } from '../known-capacity.ts'
 import { caveatsOf, generatorFor } from '../measure.ts'
 import { failuresOf, type Played, Session } from '../session.ts'
 import { untilNoFaster } from '../warm-up.ts'
-import { RateEvidence } from './rate-evidence.ts'
+import { longest, RateEvidence } from './rate-evidence.ts'
 import { seedsOfWindow, usualArrivals } from './usual-arrivals.ts'
 
 export interface ConfirmOptions {
@@ -55,6 +55,8 @@ const warmUpSeeds = 9000
 /** Looks at a rate in its time, twice as many once a window's end may decide; each window has at least so many requests. */
 const looks = 6
 const leastRequests = 250
+/** Where nothing will be proven, one window lasts so many of the longest limit, as far as the time goes: a server that is asked for 5 % more than it does keeps its limit for twenty times as long. */
+const limitsToFill = 20
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
 /** What the machine spoils is tried next at so much of its rate: a machine that is too busy for one is too busy for one just below. */
@@ -223,18 +225,19 @@ class ConfirmationUnderWay {
   private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
     const { session, options, arrivals, seconds } = this
     const { slo } = options
-    const evidence = new RateEvidence(
-      rps,
-      slo,
-      seconds,
-      stepToProof * rps >= this.leastProvenRps(this.unproven?.rps ?? rps),
-      this.heldHigher,
-    )
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
+    const longestLimitS = Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs)) / 1000
+    const fillsS = parted ? Math.min(longest * seconds, limitsToFill * longestLimitS) : 0
+    const leastProvenRps = this.leastProvenRps(this.unproven?.rps ?? rps)
+    const evidence = new RateEvidence({
+      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.heldHigher },
+      leastProvenRps: leastProvenRps <= stepToProof * rps ? leastProvenRps : undefined,
+    })
     for (;;) {
       const lookS = seconds / (evidence.mayEnd && evidence.played !== undefined ? 2 * looks : looks)
-      const durationS = parted ? Math.min(seconds, Math.max(lookS, leastRequests / rps)) : seconds
+      const usualS = Math.min(seconds, Math.max(lookS, leastRequests / rps))
+      const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS : 0) : seconds
       const cut = cutAfter(slo, evidence.overForMiss)
       const firstSeed = this.seed + seedsOfWindow * this.windows++
       const played = await session.play(

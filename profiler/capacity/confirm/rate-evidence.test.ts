@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { loadPointOf } from '../../statistics/load-point.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import type { LoadRun, Slo } from '../../types.ts'
+import type { Load, LoadRun, Slo } from '../../types.ts'
 import type { Played } from '../session.ts'
 import { RateEvidence } from './rate-evidence.ts'
 
@@ -21,7 +21,7 @@ const fast = () => 5
 const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
 const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
 const after = (windows: readonly Played[], slo = p99) => {
-  const evidence = new RateEvidence(100, slo, 10)
+  const evidence = new RateEvidence({ rateRps: 100, slo, seconds: 10 })
   for (const played of windows) evidence.add(played)
   return evidence
 }
@@ -47,7 +47,7 @@ describe('windows that the machine spoilt', () => {
   const spoilt = window(slow, { machineWait: { server: 0.5 } })
   // Longer than it takes: nothing is proven.
   const after = (windows: readonly Played[]) => {
-    const evidence = new RateEvidence(100, p99, 60)
+    const evidence = new RateEvidence({ rateRps: 100, slo: p99, seconds: 60 })
     for (const played of windows) evidence.add(played)
     return evidence.decision
   }
@@ -88,7 +88,7 @@ describe('how alike neighbours are', () => {
 
 describe('a higher rate that held without proof', () => {
   const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
-    const evidence = new RateEvidence(rateRps, p99, 10, true, higher)
+    const evidence = new RateEvidence({ rateRps, slo: p99, seconds: 10, leastProvenRps: 0.9 * rateRps, higher })
     for (const played of windows) evidence.add(played)
     return evidence
   }
@@ -119,6 +119,26 @@ describe('a higher rate that held without proof', () => {
   })
 })
 
+describe('a window for a queue that grows', () => {
+  const asked = { slo: p99, seconds: 30, fillsS: 40 }
+  const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).wantsItFilled
+
+  test('is wanted where there will be too few requests for a proof', () => {
+    expect([1, 5, 15].map(wants)).toEqual([true, true, true])
+    expect([22, 100, 1000].map(wants)).toEqual([false, false, false])
+    expect(new RateEvidence({ ...asked, rateRps: 5, fillsS: undefined }).wantsItFilled).toBe(false)
+  })
+
+  test('is wanted once neighbours are too alike for one, and nothing holds before', () => {
+    const evidence = new RateEvidence({ ...asked, rateRps: 100 })
+    for (let i = 0; i < 16; i++) evidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
+    expect(evidence).toMatchObject({ proven: false, wantsItFilled: true, decision: undefined })
+    const long: Load = { kind: 'open', rateRps: 100, durationS: 40, arrivals: { kind: 'poisson' }, seed: 2 }
+    evidence.add(window(fast, { load: long }))
+    expect(evidence).toMatchObject({ proven: false, wantsItFilled: false, decision: 'holds' })
+  })
+})
+
 test('windows that failed too often, or were cut, have missed at once', () => {
   expect(after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision).toBe('missed')
   expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('missed')
@@ -127,8 +147,8 @@ test('windows that failed too often, or were cut, have missed at once', () => {
 test('more requests over the limit make a miss certain the longer the time and the higher the rate; those seen count', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   // One and a half times the quarter that may be over, and five.
-  expect(new RateEvidence(100, p75, 10).overForMiss).toBe(380)
-  expect(new RateEvidence(200, p75, 20).overForMiss).toBe(1505)
+  expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).overForMiss).toBe(380)
+  expect(new RateEvidence({ rateRps: 200, slo: p75, seconds: 20 }).overForMiss).toBe(1505)
   // Twelve of these were.
   expect(after([window(slow, {}, p75)], p75).overForMiss).toBe(368)
   // Five more at least: fewer are chance.

@@ -1,9 +1,9 @@
 /** What windows of open load at one rate have shown so far, looked at after each: whether that is enough to say that the SLO holds there, or does not. */
 import { apart, countWithin, failsTooOften, keeps } from '../../slo.ts'
-import { overShare } from '../../statistics/dependence.ts'
+import { type OverShare, overShare } from '../../statistics/dependence.ts'
 import { leftOut, loadPointOf } from '../../statistics/load-point.ts'
 import { evidenceOn, sureness } from '../../statistics/sequential.ts'
-import type { LoadPoint, Slo } from '../../types.ts'
+import type { Slo } from '../../types.ts'
 import { type Pause, pausesOf } from '../pauses.ts'
 import type { Played } from '../session.ts'
 import { inARow } from './joined-runs.ts'
@@ -15,13 +15,30 @@ const sufficient = 20
 /** Part of the time that a proof takes at least: a stall that comes more seldom than that has not been looked for. */
 const leastShare = 1 / 3
 /** Times the time that is gone on for where it could bring a proof. */
-const longest = 2
+export const longest = 2
+/** Of a rate that is to be confirmed, the share of its time that a server is busy, roughly; the less it is, the sooner its queue forgets: neighbours are alike by 1 / (1 - that)². */
+const usuallyBusy = 0.85
+/** Of its requests so many say as much as one, at the least. */
+const usualDispersion = 3
 /** How alike neighbours are is seen by twice as many of the slowest as may be over the limit, a tenth at most; of so many at least. */
 const slowestTenth = 0.1
 const leastSlow = 20
 /** Windows that the generator or the machine may spoil, in a row and in all, before the rate is given up: bursts of other work pass. */
 const mostSpoiltInARow = 2
 const mostSpoilt = 5
+
+export interface RateQuestion {
+  readonly rateRps: number
+  readonly slo: Slo
+  /** Time after which it is decided by what was seen, proven or not. */
+  readonly seconds: number
+  /** Without proof it holds where a window of this length did: each begins with an empty server, whose queue takes its time to grow. Default 0. */
+  readonly fillsS?: number
+  /** Lowest rate that is worth more, were it proven: where the time would do for that and not for this one, this one is given up. Absent: none. */
+  readonly leastProvenRps?: number
+  /** Of a higher rate that held without proof. A server is no slower when it is asked less, so what speaks for that rate speaks for this one. */
+  readonly higher?: RateEvidence
+}
 
 export class RateEvidence {
   private countedS = 0
@@ -31,37 +48,24 @@ export class RateEvidence {
   /** A window that missed for one pause longer than the limit, set aside until there is a second. */
   private paused: { readonly played: Played; readonly pause: Pause } | undefined
   private pauseCameBack = false
-  private state:
-    | {
-        readonly played: Played
-        readonly nEff: number
-        readonly kept: number
-        readonly missed: number
-        /** `kept` after so many times as much of the same. */
-        readonly keptAfter: (times: number) => number
-      }
-    | undefined
+  /** All windows that count, and what is over in them, of each class. */
+  private state: { readonly played: Played; readonly shares: readonly OverShare[] } | undefined
 
-  constructor(
-    private readonly rateRps: number,
-    private readonly slo: Slo,
-    /** Time after which it is decided by what was seen, proven or not. */
-    private readonly seconds: number,
-    /** Whether a lower rate that is proven would do as well: then no time goes into one that its windows so far would not prove. */
-    private readonly lowerWouldDo = false,
-    /** Of a higher rate that held without proof. A server is no slower when it is asked less, so what speaks for that rate speaks for this one. */
-    private readonly higher?: RateEvidence,
-  ) {}
+  /** Of the longest window that counts. */
+  private longestS = 0
+
+  constructor(private readonly question: RateQuestion) {}
 
   /** Requests over the limit beyond those seen that make a miss certain, whatever the rest of the time brings. */
   get overForMiss(): number {
-    const { slo, rateRps, seconds, state } = this
+    const { state } = this
+    const { slo, rateRps, seconds } = this.question
     const over = state === undefined ? 0 : state.played.run.latencyMs.length - countWithin(state.played.run.latencyMs, slo.limitMs)
     return Math.max(5, Math.ceil(1.5 * rateRps * seconds * (1 - slo.percentile)) + 5 - over)
   }
 
   add(played: Played): void {
-    const { slo } = this
+    const { slo } = this.question
     if (!this.keptBy(played)) {
       if (played.point.generatorSaturated || played.point.disturbed || leftOut(played.run)) {
         this.spoilt++
@@ -86,11 +90,12 @@ export class RateEvidence {
 
   /** Undefined: another window is wanted. 'spoilt': the generator or the machine let none count. 'unproven': as it goes on, the time will not prove it. */
   get decision(): 'holds' | 'missed' | 'spoilt' | 'unproven' | undefined {
-    const { state, seconds, countedS, slo } = this
+    const { state, countedS } = this
+    const { slo, seconds } = this.question
     if (this.spoiltInARow > mostSpoiltInARow || this.spoilt > mostSpoilt) return 'spoilt'
     if (state === undefined) return undefined
     const { point, run } = state.played
-    if (run.cutMs !== undefined || failsTooOften(point, slo) || state.missed >= enough) return 'missed'
+    if (run.cutMs !== undefined || failsTooOften(point, slo) || this.evidence().missed >= enough) return 'missed'
     const almost = 1e-6 * seconds
     const holds = this.keptBy(state.played)
     // A pause may come back: there is no early end.
@@ -99,15 +104,46 @@ export class RateEvidence {
     const over = countedS >= seconds - almost
     if (over && !holds) return 'missed'
     if (over && this.proven) return 'holds'
-    const mayBeProven =
-      countedS < longest * seconds - almost && this.headStart * state.keptAfter((longest * seconds) / countedS) >= sufficient
-    if (this.lowerWouldDo && !mayBeProven) return 'unproven'
-    return over && !mayBeProven ? 'holds' : undefined
+    if (this.mayBeProven) return undefined
+    if (this.lowerMayBeProven) return 'unproven'
+    return over && this.sawItFill ? 'holds' : undefined
+  }
+
+  /** Whether the next window is to show a queue that grows: the time will not prove this rate, nor a lower one that is worth it. */
+  get wantsItFilled(): boolean {
+    const { rateRps, seconds, slo } = this.question
+    if (this.sawItFill) return false
+    if (this.state !== undefined) return this.mayEnd && !this.mayBeProven && !this.lowerMayBeProven
+    return evidenceOn((rateRps * longest * seconds) / usualDispersion, 0, 1 - slo.percentile).kept < sufficient
+  }
+
+  private get sawItFill(): boolean {
+    return this.longestS >= (1 - 1e-6) * (this.question.fillsS ?? 0)
+  }
+
+  /** Whether this rate is proven once all the time is up, as it goes. */
+  private get mayBeProven(): boolean {
+    const times = (longest * this.question.seconds) / this.countedS
+    return times > 1 + 1e-6 && this.headStart * this.evidence(times).kept >= sufficient
+  }
+
+  /** Whether all the time there is would prove the lowest rate that is worth it, were nothing over the limit there. */
+  private get lowerMayBeProven(): boolean {
+    const { countedS } = this
+    const { leastProvenRps, rateRps, seconds, slo } = this.question
+    if (leastProvenRps === undefined) return false
+    const part = leastProvenRps / rateRps
+    const forgets = ((1 - usuallyBusy) / (1 - usuallyBusy * part)) ** 2
+    const times = (part * longest * seconds) / countedS
+    const kept = this.state!.shares.map(
+      ({ n, dispersion }) => evidenceOn((times * n) / (1 + (dispersion - 1) * forgets), 0, 1 - slo.percentile).kept,
+    )
+    return ((1 + this.kept) / 2) * Math.min(...kept) >= sufficient
   }
 
   /** Whether enough time was looked at to meet pauses, without which nothing is proven. */
   get mayEnd(): boolean {
-    return this.lookedForS >= (leastShare - 1e-6) * this.seconds
+    return this.lookedForS >= (leastShare - 1e-6) * this.question.seconds
   }
 
   /** Of the windows so far, whatever they prove. */
@@ -127,7 +163,8 @@ export class RateEvidence {
 
   /** Independent requests that say as much; of several classes, of that with the fewest. */
   get nEff(): number {
-    return (this.state?.nEff ?? 0) + (this.higher?.nEff ?? 0)
+    const own = this.state === undefined ? 0 : Math.min(...this.state.shares.map(({ nEff }) => nEff))
+    return own + (this.question.higher?.nEff ?? 0)
   }
 
   /** With which certainty the windows prove that the SLO holds, 0 to 1. */
@@ -141,7 +178,15 @@ export class RateEvidence {
 
   /** E-value that the SLO is kept; 0 before any window counts. */
   private get kept(): number {
-    return this.state === undefined ? 0 : this.headStart * this.state.kept
+    return this.state === undefined ? 0 : this.headStart * this.evidence().kept
+  }
+
+  /** E-values of all windows, after so many times as much of the same: it holds where it does for each class, and is missed where it is for one. */
+  private evidence(times = 1): { readonly kept: number; readonly missed: number } {
+    const each = this.state!.shares.map(({ n, over, dispersion }) =>
+      evidenceOn((times * n) / dispersion, (times * over) / dispersion, 1 - this.question.slo.percentile),
+    )
+    return { kept: Math.min(...each.map(({ kept }) => kept)), missed: Math.max(...each.map(({ missed }) => missed)) }
   }
 
   /**
@@ -149,12 +194,12 @@ export class RateEvidence {
    * multiplied (Vovk and Wang, Annals of Statistics 49 (2021), section 4).
    */
   private get headStart(): number {
-    return this.higher === undefined ? 1 : (1 + this.higher.kept) / 2
+    return this.question.higher === undefined ? 1 : (1 + this.question.higher.kept) / 2
   }
 
   /** Time in which stalls would have been met, at this rate and the higher ones. */
   private get lookedForS(): number {
-    return this.countedS + (this.higher?.lookedForS ?? 0)
+    return this.countedS + (this.question.higher?.lookedForS ?? 0)
   }
 
   caveats(): string[] {
@@ -162,35 +207,26 @@ export class RateEvidence {
     const { pause } = this.paused
     const ms = Math.round(pause.untilMs - pause.fromMs)
     return [
-      `nothing was answered for ${ms} ms of one window at ${this.rateRps.toFixed(1)} requests per second; it did not come back in ${Math.round(this.countedS)} s, and is left out`,
+      `nothing was answered for ${ms} ms of one window at ${this.question.rateRps.toFixed(1)} requests per second; it did not come back in ${Math.round(this.countedS)} s, and is left out`,
     ]
   }
 
   /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
   private keptBy({ run, point }: Played): boolean {
-    return run.cutMs === undefined && keeps(point, this.slo) && !leftOut(run)
+    return run.cutMs === undefined && keeps(point, this.question.slo) && !leftOut(run)
   }
 
   private count({ run }: Played): void {
-    const { slo } = this
+    const { slo } = this.question
     this.spoiltInARow = 0
-    this.countedS += run.cutMs === undefined ? run.load.durationS : run.seconds
+    const countedS = run.cutMs === undefined ? run.load.durationS : run.seconds
+    this.countedS += countedS
+    this.longestS = Math.max(this.longestS, countedS)
     const joined = this.state === undefined ? run : inARow(this.state.played.run, run)
-    const point: LoadPoint = loadPointOf(joined, slo)
-    const allowed = 1 - slo.percentile
-    // It holds where it does for each class, and is missed where it is for one.
-    const shares = apart(joined, slo).map(({ latencyMs }) =>
-      overShare(latencyMs, slo.limitMs, Math.min(slowestTenth, Math.max(2 * allowed, leastSlow / latencyMs.length))),
-    )
-    const evidence = (times: number) =>
-      shares.map(({ n, over, dispersion }) => evidenceOn((times * n) / dispersion, (times * over) / dispersion, allowed))
-    const now = evidence(1)
+    const slowest = (n: number) => Math.min(slowestTenth, Math.max(2 * (1 - slo.percentile), leastSlow / n))
     this.state = {
-      played: { run: joined, point },
-      nEff: Math.min(...shares.map(({ nEff }) => nEff)),
-      kept: Math.min(...now.map(({ kept }) => kept)),
-      missed: Math.max(...now.map(({ missed }) => missed)),
-      keptAfter: (times) => Math.min(...evidence(times).map(({ kept }) => kept)),
+      played: { run: joined, point: loadPointOf(joined, slo) },
+      shares: apart(joined, slo).map(({ latencyMs }) => overShare(latencyMs, slo.limitMs, slowest(latencyMs.length))),
     }
   }
 }
