@@ -1,6 +1,6 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm/confirm.ts'
+export { type Confirmation, type ConfirmOptions, confirmCapacity, usualConfirmationS } from './capacity/confirm/confirm.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'

@@ -6,6 +6,7 @@
  */
 import { confirmCapacity } from '../capacity/confirm/confirm.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
+import { slowCases } from '../testing/slow-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { trueCapacities } from './truth.bench.ts'
 
@@ -63,7 +64,7 @@ async function row(of: VirtualCase, share: number): Promise<string> {
 console.log(
   '| server | share of the truth | confirmed | confirmed lower | held | missed | seconds, median | p90 | rate, share of the truth |\n|---|---|---|---|---|---|---|---|---|',
 )
-for (const of of [...simpleCases, ...virtualCases].filter(
+for (const of of [...simpleCases, ...virtualCases, ...slowCases].filter(
   ({ name }) => new RegExp(servers).test(name) && !name.includes('slower') && !name.includes('from 5x'),
 ))
   for (const share of asked.split(',').map(Number)) console.log(await row(of, share))

@@ -1,6 +1,6 @@
 /**
  * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts [case]` rewrites truth.json.
- * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers, small models and those drawn at random), of fast servers over fewer runs of 200 s
+ * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers, small models, slow ones and those drawn at random), of fast servers over fewer runs of 200 s
  * (a queue near its saturation takes that long to show that it grows), at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -8,6 +8,7 @@ import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
+import { slowCases } from '../testing/slow-servers.ts'
 import { smallModelCases } from '../testing/small-model-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 
@@ -74,7 +75,7 @@ if (process.argv[1]?.includes('truth.bench')) {
   const truths = trueCapacities()
   const only = new RegExp(process.argv[2] ?? '.')
   const known = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].map((of) => ({ of, play: exactly }))
-  const others = [...furtherCases, ...drawnCases, ...smallModelCases].map((of) => ({ of, play: nearly }))
+  const others = [...furtherCases, ...drawnCases, ...smallModelCases, ...slowCases].map((of) => ({ of, play: nearly }))
   for (const { of, play } of [...known, ...others].filter((c) => only.test(c.of.name))) {
     truths[of.name] = Number(trueCapacity(of, play).toPrecision(5))
     console.log(of.name, truths[of.name])

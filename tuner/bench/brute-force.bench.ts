@@ -5,8 +5,7 @@
  * rounds. A space of twenty configurations takes some twelve minutes in all, and each seed about two. Prints the table, best first, with how far the rounds are apart,
  * then what each seed recommended, its place in the table and its cost above the best by the table's own figures, and exit code 1 where the median seed is more
  * than so many per cent above it. Where the rounds of the best themselves are further apart than that, the table says nothing, which it says: exit code 4.
- * Streamed answers take longer: 40 s a round tell the rates of a configuration apart to about 10 %, so that
- * `npm run bench:brute-force -- examples/gguf/experiment.yaml 3 120 3 5` takes about an hour (16 configurations of a minute in each round, five minutes a seed).
+ * Streamed answers take longer: `npm run bench:brute-force -- examples/gguf/experiment.yaml 3 90 3 5` takes half an hour (8 configurations of 30 s in each round, five minutes a seed).
  * Where a machine has more cores than one run needs, so many at once: `0,1 2,3 4,5` gives each of three runs two cores of its own, the seeds' runs first.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'

@@ -3,7 +3,12 @@ import { advance, countedTrials, etaSeconds, noProgress, type Progress, type Row
 
 const row = { trial: { state: 'complete' }, turnSeconds: 6 } as Row
 const running = (startedAtMs: number, confirming = false) => ({ startedAtMs, confirming }) as RunningTrial
-const progress = (part: Partial<Progress>): Progress => ({ ...noProgress, maxTrials: 12, ...part })
+const progress = (part: Partial<Progress>): Progress => ({
+  ...noProgress,
+  slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+  maxTrials: 12,
+  ...part,
+})
 
 test('trials that failed and confirmations take no place of those that may run', () => {
   const failed = { trial: { state: 'failed' } } as Row
@@ -47,4 +52,17 @@ test('while it is confirmed, what is left of that; nothing is claimed once it ta
   const state = progress({ rows: [row], confirmSeconds: 30, running: [running(0, true)] })
   expect(etaSeconds(state, 10_000)).toBe(9)
   expect(etaSeconds(state, 40_000)).toBeUndefined()
+})
+
+test('a confirmation of few requests lasts until a queue would have grown', () => {
+  const measured = (capacityRps: number) => ({ ...row, trial: { ...row.trial, number: 3, measurement: { capacityRps } } }) as Row
+  const state = (capacityRps: number, limitMs: number) =>
+    progress({
+      ...{ confirmSeconds: 30, running: [running(0, true)], best: { number: 3, label: '', costLabel: '' }, rows: [measured(capacityRps)] },
+      slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
+    })
+  // Twenty times the limit, with its loops and its start; twice its time at the most.
+  expect(etaSeconds(state(10, 2000), 0)).toBe(44)
+  expect(etaSeconds(state(1, 10_000), 0)).toBe(64)
+  expect(etaSeconds(state(1000, 2000), 0)).toBe(19)
 })

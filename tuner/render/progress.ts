@@ -1,4 +1,5 @@
 /** The headless core of every screen: a state folded from the events, without a terminal. */
+import { usualConfirmationS } from '../../profiler/index.ts'
 import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
@@ -156,10 +157,17 @@ function rowOf({ running }: Progress, { trial, label, pricePerHour }: Extract<Tu
 export const countedTrials = (state: Progress): number =>
   state.countedTrials + state.rows.filter(({ trial }) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
 
-/** Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen, seconds; the part of its time that one usually takes (`npm run bench:confirmation`). */
+/** Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen, seconds. */
 const confirmLoopsS = 2
 const usualStartS = 2
-const usualShare = 0.5
+
+/** With its start; 0 where there will be none. */
+function confirmationSeconds({ slo, confirmSeconds, best, rows, startSeconds = usualStartS }: Progress): number {
+  if (slo === undefined || confirmSeconds === undefined) return 0
+  const { trial } = best === undefined ? {} : (rows.find((row) => row.trial.number === best.number) ?? {})
+  const rateRps = trial?.state === 'complete' ? trial.measurement.capacityRps : undefined
+  return usualConfirmationS(slo, confirmSeconds, rateRps) + confirmLoopsS + startSeconds
+}
 
 /**
  * Seconds left for the trials that are foretold, or all that may come, and one confirmation; undefined before the first trial is done, and once the
@@ -170,8 +178,7 @@ export function etaSeconds(state: Progress, nowMs: number): number | undefined {
   if (done === 0 || state.stopped) return undefined
   const [first] = state.running
   const inFlight = first ? (nowMs - first.startedAtMs) / 1000 : 0
-  const confirmation =
-    state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmLoopsS + (state.startSeconds ?? usualStartS)
+  const confirmation = confirmationSeconds(state)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.turnSeconds, 0) / done
   const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state))

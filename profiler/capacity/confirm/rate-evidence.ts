@@ -27,7 +27,7 @@ const leastSlow = 20
 const mostSpoiltInARow = 2
 const mostSpoilt = 5
 
-export interface RateQuestion {
+interface RateQuestion {
   readonly rateRps: number
   readonly slo: Slo
   /** Time after which it is decided by what was seen, proven or not. */
@@ -39,6 +39,10 @@ export interface RateQuestion {
   /** Of a higher rate that held without proof. A server is no slower when it is asked less, so what speaks for that rate speaks for this one. */
   readonly higher?: RateEvidence
 }
+
+/** Whether all the time will most likely not prove a rate, whose requests it has too few of. */
+export const tooFewToProve = ({ rateRps, seconds, slo }: Pick<RateQuestion, 'rateRps' | 'seconds' | 'slo'>): boolean =>
+  evidenceOn((rateRps * longest * seconds) / usualDispersion, 0, 1 - slo.percentile).kept < sufficient
 
 export class RateEvidence {
   private countedS = 0
@@ -111,10 +115,8 @@ export class RateEvidence {
 
   /** Whether the next window is to show a queue that grows: the time will not prove this rate, nor a lower one that is worth it. */
   get wantsItFilled(): boolean {
-    const { rateRps, seconds, slo } = this.question
     if (this.sawItFill) return false
-    if (this.state !== undefined) return this.mayEnd && !this.mayBeProven && !this.lowerMayBeProven
-    return evidenceOn((rateRps * longest * seconds) / usualDispersion, 0, 1 - slo.percentile).kept < sufficient
+    return this.state === undefined ? tooFewToProve(this.question) : this.mayEnd && !this.mayBeProven && !this.lowerMayBeProven
   }
 
   private get sawItFill(): boolean {
