@@ -87,6 +87,9 @@ export function limitsOf({ metric = 'e2e', limits, limitMs }: Pick<Slo, 'metric'
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
+/** Of all its limits, as `limitsOf` has them. */
+export const longestLimitMs = (slo: Slo): number => Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
+
 /** The SLO with another limit in the place of one of its `limitsOf`; of a joint one the others stay. */
 export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
   if (slo.limits === undefined) return { ...slo, limitMs }

@@ -1,5 +1,5 @@
 import { max } from 'simple-statistics'
-import { apart, failsTooOften, keeps, keepsSurely, limitsOf } from '../slo.ts'
+import { apart, failsTooOften, keeps, keepsSurely, longestLimitMs } from '../slo.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
 import { withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
@@ -89,7 +89,7 @@ class RateBisection {
     this.idleMs = idle.p50Ms
     this.missed = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
     this.saturationRps = aim.busy?.rateRps ?? idle.achievedRps
-    this.longestLimitS = Math.max(...limitsOf(session.slo).map(({ limitMs }) => limitMs)) / 1000
+    this.longestLimitS = longestLimitMs(session.slo) / 1000
   }
 
   async run(): Promise<Searched> {

@@ -1,4 +1,4 @@
-import { countedRun, limitsOf } from '../slo.ts'
+import { countedRun, longestLimitMs } from '../slo.ts'
 import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
 import type { LoopsSeen } from './claims.ts'
@@ -171,7 +171,7 @@ export class Session {
 /** The timeout of a stream is long, for answers are: that nothing comes of any is told sooner. */
 function heardWithin(target: Target, slo: Slo): Target {
   if (target.kind !== 'http' || target.transport !== 'sse') return target
-  const longestMs = Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
+  const longestMs = longestLimitMs(slo)
   return { ...target, silentMs: Math.max(1000 * silentFromS, silentLimits * longestMs) }
 }
 

@@ -164,7 +164,7 @@ const usualStartS = 2
 /** With its start; 0 where there will be none. */
 function confirmationSeconds({ slo, confirmSeconds, best, rows, startSeconds = usualStartS }: Progress): number {
   if (slo === undefined || confirmSeconds === undefined) return 0
-  const { trial } = best === undefined ? {} : (rows.find((row) => row.trial.number === best.number) ?? {})
+  const trial = best && rows.find((row) => row.trial.number === best.number)?.trial
   const rateRps = trial?.state === 'complete' ? trial.measurement.capacityRps : undefined
   return usualConfirmationS(slo, confirmSeconds, rateRps) + confirmLoopsS + startSeconds
 }

@@ -1,11 +1,11 @@
-import { cutAfter, limitsOf, percentileName } from '../../slo.ts'
+import { cutAfter, percentileName } from '../../slo.ts'
 import { summarise } from '../../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../../types.ts'
 import { between, unprovenPart } from '../known-capacity.ts'
 import { caveatsOf, generatorFor } from '../measure.ts'
 import { failuresOf, type Played, Session } from '../session.ts'
 import { untilNoFaster } from '../warm-up.ts'
-import { longest, RateEvidence, tooFewToProve } from './rate-evidence.ts'
+import { fillingS, RateEvidence, tooFewToProve } from './rate-evidence.ts'
 import { seedsOfWindow, usualArrivals } from './usual-arrivals.ts'
 
 export interface ConfirmOptions {
@@ -55,8 +55,6 @@ const warmUpSeeds = 9000
 /** Looks at a rate in its time, twice as many once a window's end may decide; each window has at least so many requests. */
 const looks = 6
 const leastRequests = 250
-/** Where nothing will be proven, one window lasts so many of the longest limit, as far as the time goes: a server that is asked for 5 % more than it does keeps its limit for twenty times as long. */
-const limitsToFill = 20
 /** The part of its time that one usually takes. */
 const usualShare = 0.5
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
@@ -90,13 +88,9 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
   }
 }
 
-/** The length of a window in which the queue of a server that is asked for a little more than it does reaches its limit, seconds. */
-const fillsS = (slo: Slo, seconds: number): number =>
-  Math.min(longest * seconds, (limitsToFill * Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))) / 1000)
-
 /** What a confirmation usually takes at its rates, seconds (`npm run bench:confirmation`); where no rate is known, as of one with requests enough. */
 export const usualConfirmationS = (slo: Slo, seconds: number, rateRps: number | undefined): number =>
-  Math.max(usualShare * seconds, rateRps !== undefined && tooFewToProve({ rateRps, seconds, slo }) ? fillsS(slo, seconds) : 0)
+  Math.max(usualShare * seconds, rateRps !== undefined && tooFewToProve({ rateRps, seconds, slo }) ? fillingS(slo, seconds) : 0)
 
 /** A rate that was tried, by what was seen of it. */
 interface Tried {
@@ -237,15 +231,16 @@ class ConfirmationUnderWay {
     const { slo } = options
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
+    const fillsS = parted ? fillingS(slo, seconds) : 0
     const leastProvenRps = this.leastProvenRps(this.unproven?.rps ?? rps)
     const evidence = new RateEvidence({
-      ...{ rateRps: rps, slo, seconds, fillsS: parted ? fillsS(slo, seconds) : 0, higher: this.heldHigher },
+      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.heldHigher },
       leastProvenRps: leastProvenRps <= stepToProof * rps ? leastProvenRps : undefined,
     })
     for (;;) {
       const lookS = seconds / (evidence.mayEnd && evidence.played !== undefined ? 2 * looks : looks)
       const usualS = Math.min(seconds, Math.max(lookS, leastRequests / rps))
-      const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS(slo, seconds) : 0) : seconds
+      const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS : 0) : seconds
       const cut = cutAfter(slo, evidence.overForMiss)
       const firstSeed = this.seed + seedsOfWindow * this.windows++
       const played = await session.play(

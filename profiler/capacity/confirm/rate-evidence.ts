@@ -1,5 +1,5 @@
 /** What windows of open load at one rate have shown so far, looked at after each: whether that is enough to say that the SLO holds there, or does not. */
-import { apart, countWithin, failsTooOften, keeps } from '../../slo.ts'
+import { apart, countWithin, failsTooOften, keeps, longestLimitMs } from '../../slo.ts'
 import { type OverShare, overShare } from '../../statistics/dependence.ts'
 import { leftOut, loadPointOf } from '../../statistics/load-point.ts'
 import { evidenceOn, sureness } from '../../statistics/sequential.ts'
@@ -15,11 +15,13 @@ const sufficient = 20
 /** Part of the time that a proof takes at least: a stall that comes more seldom than that has not been looked for. */
 const leastShare = 1 / 3
 /** Times the time that is gone on for where it could bring a proof. */
-export const longest = 2
+const longest = 2
 /** Of a rate that is to be confirmed, the share of its time that a server is busy, roughly; the less it is, the sooner its queue forgets: neighbours are alike by 1 / (1 - that)². */
 const usuallyBusy = 0.85
 /** Of its requests so many say as much as one, at the least. */
 const usualDispersion = 3
+/** Where nothing will be proven, one window lasts so many of the longest limit: a server that is asked for 5 % more than it does keeps its limit for twenty times as long. */
+const limitsToFill = 20
 /** How alike neighbours are is seen by twice as many of the slowest as may be over the limit, a tenth at most; of so many at least. */
 const slowestTenth = 0.1
 const leastSlow = 20
@@ -44,6 +46,9 @@ interface RateQuestion {
 export const tooFewToProve = ({ rateRps, seconds, slo }: Pick<RateQuestion, 'rateRps' | 'seconds' | 'slo'>): boolean =>
   evidenceOn((rateRps * longest * seconds) / usualDispersion, 0, 1 - slo.percentile).kept < sufficient
 
+/** The length of a window in which the queue of a server that is asked for a little more than it does reaches its limit, as far as the time goes, seconds. */
+export const fillingS = (slo: Slo, seconds: number): number => Math.min(longest * seconds, (limitsToFill * longestLimitMs(slo)) / 1000)
+
 export class RateEvidence {
   private countedS = 0
   private spoilt = 0
@@ -54,7 +59,6 @@ export class RateEvidence {
   private pauseCameBack = false
   /** All windows that count, and what is over in them, of each class. */
   private state: { readonly played: Played; readonly shares: readonly OverShare[] } | undefined
-
   /** Of the longest window that counts. */
   private longestS = 0
 
@@ -140,7 +144,7 @@ export class RateEvidence {
     const kept = this.state!.shares.map(
       ({ n, dispersion }) => evidenceOn((times * n) / (1 + (dispersion - 1) * forgets), 0, 1 - slo.percentile).kept,
     )
-    return ((1 + this.kept) / 2) * Math.min(...kept) >= sufficient
+    return this.leftToLower * Math.min(...kept) >= sufficient
   }
 
   /** Whether enough time was looked at to meet pauses, without which nothing is proven. */
@@ -191,12 +195,16 @@ export class RateEvidence {
     return { kept: Math.min(...each.map(({ kept }) => kept)), missed: Math.max(...each.map(({ missed }) => missed)) }
   }
 
+  private get headStart(): number {
+    return this.question.higher?.leftToLower ?? 1
+  }
+
   /**
-   * Capital to begin with: half of it was bet on the higher rate, half kept, which leaves an e-value; those of windows that follow one another are
+   * Capital that a lower rate begins with: half of it was bet on this one, half kept, which leaves an e-value; those of windows that follow one another are
    * multiplied (Vovk and Wang, Annals of Statistics 49 (2021), section 4).
    */
-  private get headStart(): number {
-    return this.question.higher === undefined ? 1 : (1 + this.question.higher.kept) / 2
+  private get leftToLower(): number {
+    return (1 + this.kept) / 2
   }
 
   /** Time in which stalls would have been met, at this rate and the higher ones. */
