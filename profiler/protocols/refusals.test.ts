@@ -35,6 +35,8 @@ describe('a refused request says what to change', () => {
       'ignoreEos: false',
     ],
     ['Groq', 400, `{"error": {"message": "property 'ignore_eos' is unsupported"}}`, 'ignoreEos: false'],
+    ['transformers serve', 422, `{"detail": "Unexpected fields in the request: {'ignore_eos'}"}`, 'ignoreEos: false'],
+    ['who names several', 422, `{"detail": "Unexpected fields in the request: {'best_of', 'ignore_eos'}"}`, 'ignoreEos: false'],
     ['OpenAI o1', 400, `{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model."}}`, '--payload'],
     ['who repeats the request', 400, `{"message": "Field required: 'input', got {'ignore_eos': True}"}`, 'does the payload fit'],
   ])('a field that %s does not know', (_, status, text, hint) => {

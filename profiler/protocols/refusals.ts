@@ -74,13 +74,17 @@ const fieldRefused = new RegExp(
   `\\b(?:unrecognized|unsupported|unexpected|unknown|extra)\\b[^{]{0,60}?${named}|${named}[^{]{0,60}?\\b(?:unsupported|not supported|not permitted|not allowed|unexpected)\\b`,
   'i',
 )
+/** A set of names, as Python writes it: {'ignore_eos', 'seed'}. */
+const namesInBraces = /\{('\w+'(?:, '\w+')*)\}/g
 /** Which of them a refusal names; what it repeats of the request stands in braces. */
 function fieldUnknown(text: string): string | undefined {
-  const [, before, after] = fieldRefused.exec(text) ?? []
+  const [, before, after] = fieldRefused.exec(text.replace(namesInBraces, '$1')) ?? []
   return before ?? after
 }
 const eosHint =
   'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, or give request bodies of your own (--payload FILE.jsonl); answers are as long as the model makes them'
+/** Whether a server refused a request for its `ignore_eos` alone. */
+export const refusesEos = (error: unknown): error is ProtocolError => error instanceof ProtocolError && error.hint === eosHint
 const ownBodiesHint = (field: string): string =>
   `it takes no ${field}: give request bodies of your own, one a line (--payload FILE.jsonl), in its words; "stream_options": null leaves those out`
 

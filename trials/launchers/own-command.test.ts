@@ -21,6 +21,7 @@ describe('who a command starts', () => {
     ['trtllm-serve serve meta-llama/Llama-3.1-8B --tp_size 2', 'TensorRT-LLM'],
     ['mlserver start .', 'MLServer'],
     ['./llama-server -m model.gguf', 'llama-server'],
+    ['transformers serve Qwen/Qwen3-0.6B', 'Transformers'],
     ['bentoml serve service:svc', 'BentoML'],
     ['serve run app:deployment', 'Ray Serve'],
     ['waitress-serve app:app', 'waitress'],
@@ -30,9 +31,12 @@ describe('who a command starts', () => {
     expect(ownServerOf(words(command))?.title).toBe(title)
   })
 
-  test.each(['python3 app.py', 'vllm bench', 'node serve run.js', 'python3 gunicorn.conf.py'])('%s is nobody known', (command) => {
-    expect(ownServerOf(words(command))).toBeUndefined()
-  })
+  test.each(['python3 app.py', 'vllm bench', 'transformers chat m', 'node serve run.js', 'python3 gunicorn.conf.py'])(
+    '%s is nobody known',
+    (command) => {
+      expect(ownServerOf(words(command))).toBeUndefined()
+    },
+  )
 
   test('a process that names itself, and the header of answers', () => {
     expect(ownServerOf(['gunicorn: master [app:app]'])?.title).toBe('gunicorn')
@@ -45,6 +49,16 @@ describe('who a command starts', () => {
 test('llama-server has as many threads as it has cores, whatever was typed', () => {
   for (const typed of ['llama-server -m m.gguf', 'llama-server -m m.gguf -t 8'])
     expect(tunedCommand(typed.split(' ')).command.join(' ')).toMatch(/^llama-server -m m\.gguf.* (-t|--threads) \$\{cpuCores\}/)
+})
+
+test('transformers serve: its model, which it lists nowhere, and the step of a batch where it batches', () => {
+  const { command, parameters, model } = tunedCommand(words('transformers serve ./tiny --continuous-batching --port 8000'))
+  expect(command).toEqual(
+    words('transformers serve ./tiny --continuous-batching --port ${port} --host ${host} --cb-max-batch-tokens ${cbMaxBatchTokens}'),
+  )
+  expect([parameters.map(({ name }) => name), model]).toEqual([['cbMaxBatchTokens'], './tiny'])
+  expect(tunedCommand(words('transformers serve --device cpu'))).toMatchObject({ parameters: [] })
+  expect(tunedCommand(words('transformers serve --device cpu')).model).toBeUndefined()
 })
 
 test.each([

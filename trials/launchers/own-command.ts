@@ -11,7 +11,7 @@ export interface TunedCommand {
   /** Likewise. */
   readonly env: Readonly<Record<string, string>>
   readonly parameters: readonly TunableKnob[]
-  /** Values of the server's own arguments for its models. */
+  /** What the server's own arguments say of its models. */
   readonly models?: string
   readonly model?: string
   /** How it is told its port: false where only the variable PORT is left to try. */
@@ -67,6 +67,8 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     for (const name of [models, model, ...presetPorts]) if (name) command = without(command, name)
     return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
   }
+  const next = server?.modelNext && command[startOf(command)!.at + 2]
+  const model = next?.startsWith('-') ? undefined : next
   // Where options that it does not say go.
   const end = server?.optionsFirst ? startOf(command)!.at + 1 : undefined
   const parameters: TunableKnob[] = []
@@ -79,6 +81,7 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
     if (knob.setting !== undefined) continue
     if (knob.under && !isUnder(command, knob.under)) continue
+    if (knob.needs !== undefined && !command.includes(knob.needs)) continue
     // Its user has it tuned already, by another name.
     if (was?.includes('${')) continue
     const placeholder = `\${${knob.name}}`
@@ -88,7 +91,8 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
   }
   if (server?.counts !== undefined && !command.includes(server.counts)) command = [...command, server.counts]
   const told = server !== undefined && server.listens.length > 0
-  if (told || command.some((word) => word.includes('${port}'))) return { server, command, env, parameters, saysPort: true }
+  if (told || command.some((word) => word.includes('${port}')))
+    return { server, command, env, parameters, ...(model !== undefined && { model }), saysPort: true }
   const ported = withPort(command)
   if (ported) return { server, command: ported, env, parameters, saysPort: true }
   return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }

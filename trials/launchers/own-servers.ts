@@ -21,6 +21,8 @@ export interface ServerKnob {
   readonly what: string
   /** Read under these values of another argument alone, or where it is not given. */
   readonly under?: { readonly args: readonly string[]; readonly values: readonly string[] }
+  /** A switch without which it is not read. */
+  readonly needs?: string
 }
 
 /** Servers of language models that count sequences and cache, each by names of its own. */
@@ -42,6 +44,8 @@ export interface OwnServer {
   readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
   /** The word after the program that starts it: vllm serve. */
   readonly subcommand?: string
+  /** The word after that one is the model, which it does not tell when it is asked. */
+  readonly modelNext?: true
   /** Its tuning stands in a file of settings, which is written for each trial. */
   readonly settings?: 'torchserve' | 'ray-serve'
   /** What tuning it takes beside its arguments. */
@@ -226,6 +230,24 @@ export const ownServers = [
       { name: 'parallel', args: ['--parallel', '-np'], values: '1..8 x2', what: 'sequences at once' },
       { name: 'ubatchSize', args: ['--ubatch-size', '-ub'], values: '128..512 x2', what: 'tokens of one step' },
     ],
+  },
+  {
+    title: 'Transformers',
+    programs: ['transformers'],
+    subcommand: 'serve',
+    modelNext: true,
+    protocol: 'openai',
+    listens: hostAndPort,
+    knobs: [
+      {
+        name: 'cbMaxBatchTokens',
+        args: ['--cb-max-batch-tokens'],
+        values: '256..4096 x2',
+        what: 'tokens of one step',
+        needs: '--continuous-batching',
+      },
+    ],
+    note: 'without `--continuous-batching` it answers one request after another',
   },
   {
     title: 'BentoML',

@@ -8,9 +8,10 @@ import { get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { excerpt, refusal } from '../../../profiler/protocols/refusals.ts'
+import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
 import type { Target } from '../../../profiler/types.ts'
+import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
 import {
   describedCalls,
   describedHealth,
@@ -46,6 +47,8 @@ export interface Discovered {
   /** One request and its answer, cut. */
   readonly request: string
   readonly answer: string
+  /** It refuses `ignore_eos`. */
+  readonly knowsNoEos?: true
   /** What it says it is, in the header `server`. */
   readonly server?: string
   /** How long that answer took. */
@@ -80,9 +83,24 @@ async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discover
     if (!until.aborted) throw error
     throw new ProtocolError(protocol, `${url} does not say that '${model}' is ready`, 'is that the name it is served by? Say --model NAME')
   }
-  const target = await speaks.prepare(url, model, asked.payload, signal)
+  const { target, knowsNoEos } = await targetOf(asked.payload, (payload) => speaks.prepare(url, model, payload, signal))
   const { path, healthPath } = options
-  return { protocol, model, path, healthPath, otherPaths: [], target, ...(await oneAnswer(protocol, options, target, signal)) }
+  const answer = await oneAnswer(protocol, options, target, signal)
+  return { protocol, model, path, healthPath, otherPaths: [], target, ...(knowsNoEos && { knowsNoEos }), ...answer }
+}
+
+/** As asked, or without `ignore_eos` where the server refuses it and nobody asked for it. */
+async function targetOf(
+  payload: PayloadSource,
+  prepare: (payload: PayloadSource) => Promise<HttpTarget>,
+): Promise<{ readonly target: HttpTarget; readonly knowsNoEos?: true }> {
+  try {
+    return { target: await prepare(payload) }
+  } catch (error) {
+    if (!refusesEos(error) || payload.kind !== 'generated' || payload.prompts?.ignoreEos) throw error
+    const prompts = payload.prompts ? { ...payload.prompts, ignoreEos: false } : promptsOf({ ignoreEos: false })
+    return { target: await prepare({ ...payload, prompts }), knowsNoEos: true }
+  }
 }
 
 async function oneAnswer(

@@ -29,7 +29,32 @@ createServer((request, response) => {
 }).listen(port, '127.0.0.1')
 `
 
-const test = boxed(({ folder }) => writeFileSync(join(folder, 'server.mjs'), source))
+/** What `transformers serve` 5.18 does: it takes the model of its command by that very name, lists others, refuses ignore_eos, and ends its streams without [DONE]. */
+const transformers = `#!/usr/bin/env node
+const { createServer } = require('node:http')
+const served = process.argv[3]
+const json = (response, status, body) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+createServer((request, response) => {
+  if (request.url === '/health') return json(response, 200, { status: 'ok' })
+  if (request.url === '/v1/models') return json(response, 500, {})
+  if (request.url !== '/v1/chat/completions') return json(response, 404, { detail: 'Not Found' })
+  let text = ''
+  request.on('data', (chunk) => (text += chunk))
+  request.on('end', () => {
+    const { model, ignore_eos } = JSON.parse(text)
+    if (ignore_eos !== undefined) return json(response, 422, { detail: "Unexpected fields in the request: {'ignore_eos'}" })
+    if (model !== served) return json(response, 400, { detail: "Server is pinned to '" + served + "'; requested '" + model + "'." })
+    const chunk = (choice) => 'data: ' + JSON.stringify({ choices: [{ index: 0, ...choice }], model: model + '@main' }) + '\\n\\n'
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.end(chunk({ delta: { content: 'a' } }) + chunk({ delta: { content: ' b' } }) + chunk({ delta: {}, finish_reason: 'length' }))
+  })
+}).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
+`
+
+const test = boxed(({ folder }) => {
+  writeFileSync(join(folder, 'server.mjs'), source)
+  writeFileSync(join(folder, 'transformers'), transformers, { mode: 0o755 })
+})
 const written = ({ folder }: CliBox) => readFileSync(join(folder, 'experiment.yaml'), 'utf8')
 
 describe.concurrent('a command', () => {
@@ -45,6 +70,17 @@ describe.concurrent('a command', () => {
     expect(config, config.stderr).toMatchObject({ code: 0 })
     const again = await box.run(['init', 'bert'])
     expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('experiment.yaml is there already') })
+  })
+
+  test('of a language model that knows no ignore_eos, and whose model is a folder', async ({ box }) => {
+    const words = ['./transformers', 'serve', 'models/tiny', '--continuous-batching']
+    const said = await box.run(['init', '--slo-ttft', '2s', '--no-smoke', ...words])
+    expect(said, said.stderr).toMatchObject({ code: 0, stderr: expect.stringContaining('Recognised Transformers: cbMaxBatchTokens.') })
+    expect(written(box)).toMatch(/^model:\n {2}name: models\/tiny$/m)
+    expect(written(box)).toContain('ignoreEos: false # it refuses ignore_eos')
+    const config = await box.run(['config', '-f', 'experiment.yaml'])
+    expect(config, config.stderr).toMatchObject({ code: 0 })
+    expect(config.stdout).toMatch(/^model(\.name)? +models\/tiny /m)
   })
 
   test.for<[string, readonly string[], Record<string, string>, RegExp]>([

@@ -5,6 +5,7 @@ import { ownServerOf, type TunedCommand, tunedCommand } from '../../../trials/la
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/flags/command-line.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
+import { isModelName } from '../../experiment/schema/experiment-schema.ts'
 import { UnitError } from '../../experiment/units.ts'
 import { settingsFile } from './settings-file.ts'
 
@@ -62,8 +63,12 @@ export function commandPlan(words: readonly string[], cwd: string): Plan & { rea
     ...(settings && { files: settings.files, ...settings.predictor }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
-  return { predictor: given, space, comments, tuned: { ...tuned, parameters }, ...(server?.preset && { model: servedModel(tuned, cwd) }) }
+  const model = server?.preset ? servedModel(tuned, cwd) : tuned.model === undefined ? undefined : servedAs(tuned.model)
+  return { predictor: given, space, comments, tuned: { ...tuned, parameters }, ...(model !== undefined && { model }) }
 }
+
+/** A name that a server knows, which may look like a path, as an experiment file has it. */
+export const servedAs = (name: string): unknown => (isModelName(name) ? name : { name })
 
 /** The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they do not say it */
 function servedModel({ server, models, model }: TunedCommand, cwd: string): unknown {

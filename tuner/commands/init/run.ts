@@ -25,7 +25,7 @@ import { interruptible } from '../../signals.ts'
 import { mustBeWritable } from '../../writable-places.ts'
 import type { Discovered } from './discover.ts'
 import { experimentText } from './experiment-text.ts'
-import { commandPlan, type Plan, sloFault, sloGuess, type Target, targetOf } from './plan.ts'
+import { commandPlan, type Plan, servedAs, sloFault, sloGuess, type Target, targetOf } from './plan.ts'
 import { probe } from './probe.ts'
 import { smoke } from './smoke.ts'
 
@@ -216,11 +216,18 @@ class Initialised {
       note(`Recognised ${server.title} by its answers.`)
       this.#foot.push(measuredAsItIs, `  tune init ${server.programs[0]} ...`)
     }
-    // A server of plain JSON has no name for it: the folder's will do.
-    this.#document.model ??= protocolTable[protocol].needsPath ? basename(this.#cwd) : model
+    const { streams, needsPath } = protocolTable[protocol]
+    // A server of plain JSON has no name for it: the folder's will do. A language model answers to the very name that it was asked by.
+    if (streams && !isRecord(this.#document.model)) this.#document.model = servedAs(model)
+    else this.#document.model ??= needsPath ? basename(this.#cwd) : servedAs(model)
     const known = { protocol, ...(path && { path }), ...(healthPath && { healthPath }), ...(body && { body }), ...(form && { form }) }
     this.#document.predictor = { ...(this.#document.predictor as Draft), ...known, ...(this.#said.predictor as Draft) }
     this.#comments['predictor.body'] = 'one request: {{text}}, {{image}} and {{int}} are filled in; --payload has your own'
+    if (found.knowsNoEos) {
+      const load = this.#document.load as Draft | undefined
+      this.#document.load = { ...load, payload: { ...(load?.payload as Draft), ignoreEos: false } }
+      this.#comments['load.payload.ignoreEos'] = 'it refuses ignore_eos: answers are as long as the model makes them'
+    }
     if (otherPaths.length > 0) this.#comments['predictor.path'] = `also there: ${otherPaths.slice(0, 5).join(', ')}`
   }
 

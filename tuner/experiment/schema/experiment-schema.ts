@@ -48,6 +48,9 @@ function readModel(name: string): ModelEntry {
   return /[/\\]|\.(onnx|gguf)$/.test(name) ? { path: name } : { name }
 }
 
+/** Whether a model is read as a name where an experiment file says no more of it, and not as a path. */
+export const isModelName = (model: string): boolean => 'name' in readModel(model)
+
 /** Whether an architecture is a file of dimensions rather than a name. */
 export const isDimensionsFile = (architecture: string): boolean => /\.(json|ya?ml)$/i.test(architecture)
 
