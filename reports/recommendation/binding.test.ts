@@ -37,6 +37,10 @@ describe('a device that is busy', () => {
   test.each<[string, Usage]>([
     ['nothing measured is near its limit: GPU busy 79 % of the time, 1.58 of 2 cores busy', { gpuUtilization: 0.79, cpuCores: 1.58 }],
     ['nothing measured is near its limit: GPU busy 0 % of the time', { gpuUtilization: 0 }],
+    [
+      "nothing measured is near its limit: GPU busy 36 % of the time, 1.03 of 2 cores busy; about one core's worth of computing: if a single thread does it, that thread is the limit",
+      { gpuUtilization: 0.36, cpuCores: 1.03 },
+    ],
     ['usage was not measured', { cpuCores: 0 }],
   ])('%s', (evidence, usage) => {
     expect(bindingOf([one({ usage })])).toEqual({ what: 'unknown', evidence })

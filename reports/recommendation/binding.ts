@@ -9,6 +9,9 @@ import type { Recommendation } from './types.ts'
 /** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
 const busy = 0.8
 
+/** Cores' worth of computing that one thread does, with what the others do beside it. */
+const oneThread = [0.9, 1.2] as const
+
 /** Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where its capacity stands between idle and saturation. */
 export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Recommendation['binding'] {
   const { trial, second, measurement, candidate } = judged
@@ -64,9 +67,12 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
         : []
     return { what: 'slo', evidence: [...saturated, ...idle, ...used, ...poolWords(usage)].join(', ') }
   }
+  const [least, most] = oneThread
+  const alone = cores > 1 && coresBusy !== undefined && coresBusy >= least && coresBusy <= most
+  const thread = alone ? "; about one core's worth of computing: if a single thread does it, that thread is the limit" : ''
   return {
     what: 'unknown',
-    evidence: used.length > 0 ? `nothing measured is near its limit: ${used.join(', ')}` : 'usage was not measured',
+    evidence: used.length > 0 ? `nothing measured is near its limit: ${used.join(', ')}${thread}` : 'usage was not measured',
   }
 }
 

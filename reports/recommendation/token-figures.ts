@@ -8,6 +8,7 @@ import {
   streamLatencies,
   streamLatencyNames,
 } from '../../profiler/latency-metrics.ts'
+import { keeps } from '../../profiler/slo.ts'
 import type { LatencySummary, LoadPoint, Measurement, StreamSummary } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
@@ -201,8 +202,8 @@ interface StreamedWindow {
 /** A window this near to the nearest one is at the same rate. */
 const sameRate = 0.005
 
-/** Of the windows of open load at the rate nearest to the capacity, not above it where one is, that of the most requests. */
-function nearestWindow({ points }: Measurement, capacityRps: number): StreamedWindow | undefined {
+/** Of the windows of open load at the rate nearest to the capacity, not above it and with the SLO kept where one is, that of the most requests. */
+function nearestWindow({ points, slo }: Measurement, capacityRps: number): StreamedWindow | undefined {
   const usable = points.flatMap((point) => {
     const { load, stream, cut, disturbed, generatorSaturated } = point
     const steady = load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut && !disturbed && !generatorSaturated
@@ -210,7 +211,8 @@ function nearestWindow({ points }: Measurement, capacityRps: number): StreamedWi
   })
   const below = usable.filter(({ point }) => point.offeredRps <= capacityRps * (1 + sameRate))
   const distance = ({ point }: { readonly point: LoadPoint }) => Math.abs(point.offeredRps / capacityRps - 1)
-  const among = below.length > 0 ? below : usable
+  const kept = below.filter(({ point }) => keeps(point, slo))
+  const among = [kept, below, usable].find(({ length }) => length > 0) ?? []
   const least = Math.min(...among.map(distance))
   return among
     .filter((window) => distance(window) <= least + sameRate)

@@ -9,6 +9,7 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
+import { ownServerOf } from '../../trials/launchers/own-command.ts'
 import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, PrepareStep } from '../../trials/launchers/template.ts'
@@ -51,7 +52,9 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     readyTimeout,
   } = entries.predictor ?? {}
   const kind = kindOf(context)
-  const loadsWeights = kind === 'command' && server !== undefined && isLanguageServer(server)
+  const started = entries.predictor?.command
+  const ofLanguage = (server !== undefined && isLanguageServer(server)) || (started && ownServerOf(started)?.protocol === 'openai')
+  const loadsWeights = kind === 'command' && ofLanguage
   const usualReady = loadsWeights ? defaults.languageReadyTimeout : defaults.readyTimeout
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(usualReady)) / 1000
   if (kind === 'builtin') {

@@ -64,6 +64,11 @@ test('a server that loads a language model has the minutes that it takes, if not
   const started = { model: 'meta-llama/Llama-3.1-8B', server: 'vllm', sloTtft: '1s' }
   const ready = (flags: Parameters<typeof load>[0]) => load(flags).predictor
   expect(ready(started)).toMatchObject({ kind: 'command', readyTimeoutS: 900 })
+  for (const command of ['vllm serve m --port ${port}', 'transformers serve m --port ${port}', './llama-server -m m.gguf --port ${port}'])
+    expect(ready({ model: 'm', command, protocol: 'openai', sloTtft: '1s' })).toMatchObject({ readyTimeoutS: 900 })
+  expect(ready({ model: 'm', command: 'python3 serve.py --port ${port}', protocol: 'openai', sloTtft: '1s' })).toMatchObject({
+    readyTimeoutS: 60,
+  })
   expect(ready({ ...started, readyTimeout: '2m' })).toMatchObject({ readyTimeoutS: 120 })
   expect(ready({ ...started, model: 'llama-3.1-8b', backend: 'simulated' })).toMatchObject({ kind: 'builtin', readyTimeoutS: 60 })
 })

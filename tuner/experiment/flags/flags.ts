@@ -255,7 +255,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--time-limit <duration>',
     group: budget,
     path: ['budget', 'timeLimit'],
-    what: 'for the whole run: 90s, 10m, 1h30m (default: none)',
+    what: 'for the whole run, after which no trial begins: 90s, 10m, 1h30m (default: none)',
   },
   {
     flags: '--budget <money>',

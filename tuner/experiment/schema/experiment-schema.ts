@@ -342,7 +342,7 @@ export const experimentFileSchema = z.strictObject({
   budget: z
     .strictObject({
       maxTrials: count(1, 'trials').optional().describe(`most trials, default ${defaults.maxTrials}`),
-      timeLimit: duration.optional().describe('for the whole run, default none'),
+      timeLimit: duration.optional().describe('for the whole run: no trial begins after it, one under way ends; default none'),
       cost: money.optional().describe('most that the trials may cost together by the price book, default no limit'),
     })
     .optional()
