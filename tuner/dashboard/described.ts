@@ -19,7 +19,7 @@ export interface Described {
 
 /** @throws ConfigError for a specification that this version cannot read, UserError for a price book that is gone. */
 export async function describeExperiment(record: ExperimentRecord, around: Surroundings): Promise<Described> {
-  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, around)
+  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, { ...around, onlyLookedAt: true })
   const prices = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const { slo, objective, headroom, space, sampler, budget } = experiment
   return {

@@ -1,4 +1,5 @@
 /** What the parts that resolve an experiment share. */
+import { existsSync } from 'node:fs'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
@@ -10,7 +11,12 @@ export interface Surroundings {
   readonly machine: MachineFacts
   /** The entries are an experiment of a store, whose space has every parameter: no default is added, and nothing is held against this machine. */
   readonly stored?: boolean
+  /** It is looked at, and nothing of it is started: files and folders that it names may be gone. */
+  readonly onlyLookedAt?: boolean
 }
+
+/** Whether a path that the experiment needs is not there. */
+export const isMissing = (path: string, { onlyLookedAt }: Surroundings): boolean => !onlyLookedAt && !existsSync(path)
 
 /** Notes something wrong with the value at a path of the experiment file. */
 export type Report = (path: Path, what: string, hint: string) => void

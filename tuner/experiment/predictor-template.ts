@@ -16,7 +16,7 @@ import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, Prepa
 import { isGgufFile } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { replaceReferences } from '../../trials/secrets.ts'
-import type { Context } from './context.ts'
+import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf } from './parse-slo.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
@@ -189,7 +189,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
   const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
-  if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
+  if (cwd !== undefined && (isMissing(folder, around) || (existsSync(folder) && !statSync(folder).isDirectory())))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
   const modelPath = server && (isLanguageServer(server) ? weightsOf(server, model, report) : servedFolder(server, model, report))
@@ -207,12 +207,12 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
 }
 
 function prepareStep(
-  { pathAt, report }: Context,
+  { pathAt, report, around }: Context,
   { command, env, inputs, timeout }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
 ): PrepareStep {
   const paths = inputs?.map((input) => pathAt(['predictor', 'prepare'], input))
   for (const path of paths ?? [])
-    if (!existsSync(path))
+    if (isMissing(path, around))
       report(['predictor', 'prepare'], `no file or folder ${path}`, 'a path starts from the folder of the file that names it')
   return { command, env, inputs: paths, timeoutS: timeout === undefined ? undefined : timeout / 1000 }
 }

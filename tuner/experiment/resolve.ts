@@ -16,7 +16,7 @@ import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.t
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
-import type { Context, FileContext, Report, Surroundings } from './context.ts'
+import { type Context, type FileContext, isMissing, type Report, type Surroundings } from './context.ts'
 import { buildSpace } from './default-space.ts'
 import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
@@ -318,7 +318,7 @@ function resolveModel(files: FileContext): { model: ModelSpec; architectures?: r
     ('name' in given ? given.name : undefined) ??
     (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
     (path && basename(path).replace(/\.\w+$/, ''))
-  if (path !== undefined && !existsSync(path))
+  if (path !== undefined && isMissing(path, files.around))
     report(
       ['model', 'path'],
       `model: no file or folder ${path}`,

@@ -1,4 +1,5 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
+import { existsSync } from 'node:fs'
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
@@ -18,7 +19,7 @@ import type { Context, FileContext } from './context.ts'
 import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
 import { resolveClasses } from './settings/class-settings.ts'
-import { payloadKind, wholeType } from './settings/payload-settings.ts'
+import { payloadKind, payloadKindByName, wholeType } from './settings/payload-settings.ts'
 import { promptsOf } from './settings/prompt-settings.ts'
 import { readTrace } from './trace.ts'
 import { UnitError } from './units.ts'
@@ -173,7 +174,8 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
 }
 
 /** What a file holds; `file` for one that is refused. */
-function kindAt({ report }: Context, at: Path, path: string): ReturnType<typeof payloadKind> {
+function kindAt({ report, around }: Context, at: Path, path: string): ReturnType<typeof payloadKind> {
+  if (around.onlyLookedAt && !existsSync(path)) return payloadKindByName(path)
   try {
     return payloadKind(path)
   } catch (error) {

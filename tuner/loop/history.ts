@@ -52,6 +52,7 @@ function spaceOf(document: ExperimentDocument, id: string): SearchSpace | undefi
     return experimentFromDocument(document, id, {
       cwd: process.cwd(),
       machine: { cpuCores: 4096, gpus },
+      onlyLookedAt: true,
     }).space
   } catch {
     // Of another version, or of files that are gone: the caller names it.

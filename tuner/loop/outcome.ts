@@ -10,7 +10,7 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { ExperimentDocument } from '../experiment/types.ts'
 import { loadPriceBook, problemOf } from './problem.ts'
-import { anyMachine, seenAgain } from './seen-again.ts'
+import { onlyLookedAt, seenAgain } from './seen-again.ts'
 
 /** `unreadable`: why this version cannot say. */
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
@@ -43,7 +43,7 @@ export async function outcomeOf(store: Pick<StoreReader, 'load'>, record: Experi
 
 async function endedWith({ id, spec, result }: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
-  const experiment = experimentFromDocument(spec as ExperimentDocument, id, anyMachine())
+  const experiment = experimentFromDocument(spec as ExperimentDocument, id, onlyLookedAt())
   const { pricePerHour } = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
   const { best, nearest, alternatives } = result
   const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]

@@ -44,7 +44,7 @@ export async function seenAgain(
   // A demand asks for the price of serving it, whatever the experiment ranked by.
   const objective = rps === undefined ? undefined : defaultKind.withDemand
   const flags = { slo, rps, objective, headroom, minQuality, prices: prices && (providerBook(prices) ? prices : resolve(prices)) }
-  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
+  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, onlyLookedAt(), flags)
   // Of another question the stop rule was not asked.
   const asksTheSame = Object.values(flags).every((flag) => flag === undefined)
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
@@ -69,3 +69,6 @@ export function anyMachine(): Surroundings {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }
+
+/** Of an experiment that is shown, wherever it was run and whatever became of its files. */
+export const onlyLookedAt = (): Surroundings => ({ ...anyMachine(), onlyLookedAt: true })

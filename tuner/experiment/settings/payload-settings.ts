@@ -65,6 +65,10 @@ export function payloadKind(path: string): 'file' | 'texts' | 'images' {
   return /\.txt$/i.test(path) ? 'texts' : 'file'
 }
 
+/** What a path that is gone held, as its name says. */
+export const payloadKindByName = (path: string): ReturnType<typeof payloadKind> =>
+  /\.txt$/i.test(path) ? 'texts' : /\.\w+$/.test(path) ? 'file' : 'images'
+
 /** The keys of `load.payload`. */
 export const payloadEntries = (payload: PayloadSource): Record<string, unknown> => ({
   ...(payload.kind !== 'generated' && { file: payload.path }),

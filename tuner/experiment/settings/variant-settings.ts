@@ -1,5 +1,4 @@
 /** Model variants of an experiment: which there are, how good each is, and which are good enough. */
-import { existsSync } from 'node:fs'
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError, namesNear } from '../../../trials/devices/device-model-error.ts'
@@ -7,13 +6,13 @@ import type { OwnDevices } from '../../../trials/devices/own.ts'
 import type { BuiltinTemplate, VariantSettings } from '../../../trials/launchers/template.ts'
 import { variantParameter } from '../../../trials/launchers/variants.ts'
 import { modelNames } from '../../../trials/predictor/models/model-names.ts'
-import type { Context } from '../context.ts'
+import { type Context, isMissing } from '../context.ts'
 import type { ExperimentEntries } from '../schema/experiment-schema.ts'
 import type { Experiment, ModelSpec, Variant } from '../types.ts'
 
 /** @returns every variant, in the order of the file */
 export function resolveVariants(
-  { entries, report, pathAt, own }: Context,
+  { entries, report, pathAt, own, around }: Context,
   kind: string,
   devicesUsed: Experiment['devicesUsed'],
 ): readonly Variant[] {
@@ -26,7 +25,7 @@ export function resolveVariants(
         'put ${variant} into the command, and keep quality alone',
       )
     const absolute = path === undefined ? undefined : pathAt(at, path)
-    if (absolute !== undefined && !existsSync(absolute))
+    if (absolute !== undefined && isMissing(absolute, around))
       report([...at, 'path'], `variant ${name}: no file or folder ${absolute}`, 'a path starts from the folder of the file that names it')
     if (kind === 'builtin' && model !== undefined)
       for (const hint of unknownArchitecture(model, devicesUsed, own))
