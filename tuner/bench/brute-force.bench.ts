@@ -3,13 +3,14 @@
  * [percent] [cores]` (examples/fastapi-torch/experiment.yaml, 5 seeds, 10 s of open load for each configuration, in 3 rounds, 10 %). Each round measures every configuration once, and
  * the seeds' runs stand between the rounds: what else the machine does comes and goes over all of them alike, and a configuration counts with the median of its
  * rounds. A space of twenty configurations takes some twelve minutes in all, and each seed about two. Prints the table, best first, with how far the rounds are apart,
- * then what each seed recommended, its place in the table and its cost above the best by the table's own figures, and exit code 1 where the median seed is more
- * than so many per cent above it. Where the rounds of the best themselves are further apart than that, the table says nothing, which it says: exit code 4.
+ * then what each seed recommended, its place in the table, its cost above the best by the table's own figures and how surely it is within so many per cent of it
+ * (by the rounds). Exit code 1 where the median seed is further above; 4 where the rounds are too far apart to be nine tenths sure of either.
  * Streamed answers take longer: `npm run bench:brute-force -- examples/gguf/experiment.yaml 3 90 3 5` takes half an hour (8 configurations of 30 s in each round, five minutes a seed).
  * Where a machine has more cores than one run needs, so many at once: `0,1 2,3 4,5` gives each of three runs two cores of its own, the seeds' runs first.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { median } from 'simple-statistics'
 import { parseDocument } from 'yaml'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
@@ -21,6 +22,7 @@ import { surroundings } from '../experiment/surroundings.ts'
 import { table } from '../render/columns.ts'
 import build from '../testing/build.ts'
 import { CliBox } from '../testing/run-cli.ts'
+import { regretOf, sureWithin } from './rounds.ts'
 
 const [, , file = 'examples/fastapi-torch/experiment.yaml', seeds = '5', seconds = '10', rounds = '3', percent = '10', ...cores] =
   process.argv
@@ -98,7 +100,6 @@ async function round(number: number): Promise<void> {
   process.stderr.write(`round ${number} of ${rounds}: ${reads.size} of ${everything.length} configurations keep the SLO so far\n`)
 }
 
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 const spread = (values: readonly number[]): number => {
   const sizes = values.map(Math.abs)
   return Math.max(...sizes) / Math.min(...sizes) - 1
@@ -127,8 +128,7 @@ const ranked = [...reads]
   .sort((a, b) => a.cost - b.cost)
 const [best] = ranked
 if (!best) throw new Error('no configuration keeps the SLO in any round')
-const regretOf = (cost: number) => Math.abs(cost / best.cost - 1)
-const above = (cost: number) => `+${(100 * regretOf(cost)).toFixed(1)} %`
+const above = (cost: number) => `+${(100 * regretOf(cost, best.cost)).toFixed(1)} %`
 const rows = ranked.map(({ candidate: { label }, costs, cost }, i) => [
   String(i + 1),
   label,
@@ -137,20 +137,23 @@ const rows = ranked.map(({ candidate: { label }, costs, cost }, i) => [
 ])
 process.stdout.write(`${table([['', 'configuration', 'above the best', 'rounds'], ...rows]).join('\n')}\n\n`)
 
-const regrets = found.map(({ seed, best: recommended, took }) => {
+/** Of each seed, how far above the best what it recommends is, and how surely that is little enough. */
+const judged = found.map(({ seed, best: recommended, took }) => {
   const key = recommended && configurationKey(recommended.configuration)
   const place = ranked.findIndex((one) => one.key === key)
-  const regret = place < 0 ? Number.POSITIVE_INFINITY : regretOf(ranked[place]!.cost)
-  const where = place < 0 ? 'not in the table' : `place ${place + 1} of ${ranked.length}, ${above(ranked[place]!.cost)}`
+  const regret = place < 0 ? Number.POSITIVE_INFINITY : regretOf(ranked[place]!.cost, best.cost)
+  const costs = ranked.map((one) => one.costs)
+  const sure = place < 0 ? 0 : sureWithin(costs, place, allowed)
+  const within = `within ${100 * allowed} % ${(100 * sure).toFixed(0)} % sure`
+  const where = place < 0 ? 'not in the table' : `place ${place + 1} of ${ranked.length}, ${above(ranked[place]!.cost)}, ${within}`
   process.stdout.write(`seed ${seed}: ${recommended?.label ?? 'nothing'} (${recommended?.status}), ${took}: ${where}\n`)
-  return regret
+  return { regret, sure }
 })
-const middle = regrets.length === 0 ? 0 : median(regrets)
-const within = regrets.filter((regret) => regret <= allowed).length
-process.stdout.write(`${within} of ${regrets.length} within ${100 * allowed} % of the best, median +${(100 * middle).toFixed(1)} %\n`)
-const tells = spread(best.costs) <= allowed
-if (!tells)
-  process.stdout.write(
-    `the rounds of the best are ${(100 * spread(best.costs)).toFixed(0)} % apart: the machine did too much else for this to say anything\n`,
-  )
-process.exitCode = middle <= allowed ? exitCodes.ok : tells ? exitCodes.failure : exitCodes.unconfirmed
+if (judged.length > 0) {
+  const [regret, sure] = [median(judged.map((seed) => seed.regret)), median(judged.map((seed) => seed.sure))]
+  const within = judged.filter((seed) => seed.regret <= allowed).length
+  process.stdout.write(`${within} of ${judged.length} within ${100 * allowed} % of the best, median +${(100 * regret).toFixed(1)} %\n`)
+  const tells = (regret <= allowed ? sure : 1 - sure) >= 0.9
+  if (!tells) process.stdout.write('the rounds are too far apart to be sure: more rounds, or a machine that does less else\n')
+  process.exitCode = !tells ? exitCodes.unconfirmed : regret <= allowed ? exitCodes.ok : exitCodes.failure
+}
