@@ -53,7 +53,8 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   } = entries.predictor ?? {}
   const kind = kindOf(context)
   const started = entries.predictor?.command
-  const ofLanguage = (server !== undefined && isLanguageServer(server)) || (started && ownServerOf(started)?.protocol === 'openai')
+  const ownProtocol = started && ownServerOf(started)?.protocol
+  const ofLanguage = (server !== undefined && isLanguageServer(server)) || (ownProtocol && protocolTable[ownProtocol].streams)
   const loadsWeights = kind === 'command' && ofLanguage
   const usualReady = loadsWeights ? defaults.languageReadyTimeout : defaults.readyTimeout
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(usualReady)) / 1000
