@@ -67,10 +67,11 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     for (const name of [models, model, ...presetPorts]) if (name) command = without(command, name)
     return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
   }
-  const next = server?.modelNext && command[startOf(command)!.at + 2]
+  const at = startOf(command)?.at ?? 0
+  const next = server?.modelNext && command[at + 2]
   const model = next?.startsWith('-') ? undefined : next
   // Where options that it does not say go.
-  const end = server?.optionsFirst ? startOf(command)!.at + 1 : undefined
+  const end = server?.optionsFirst ? at + 1 : undefined
   const parameters: TunableKnob[] = []
   for (const { args, env: variable, value, insteadOf = [] } of server?.listens ?? []) {
     for (const name of insteadOf) command = without(command, name)

@@ -13,25 +13,9 @@ test('what rounds agree on is sure, what they do not is a matter of chance', () 
 })
 
 test('of gains the larger is the better', () => {
-  expect(
-    sureWithin(
-      [
-        [-100, -101],
-        [-90, -91],
-      ],
-      0,
-      0.05,
-    ),
-  ).toBe(1)
-  expect(
-    sureWithin(
-      [
-        [-100, -101],
-        [-90, -91],
-      ],
-      1,
-      0.05,
-    ),
-  ).toBe(0)
+  const larger = [-100, -101]
+  const smaller = [-90, -91]
+  expect(sureWithin([larger, smaller], 0, 0.05)).toBe(1)
+  expect(sureWithin([larger, smaller], 1, 0.05)).toBe(0)
   expect(regretOf(-90, -100)).toBeCloseTo(0.1, 12)
 })

@@ -1,11 +1,11 @@
 /** Earlier experiments of the trial store, as the search learns from them. */
 import type { PastExperiment, SearchSpace } from '../../search/types.ts'
-import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { provenanceOf } from './notices.ts'
 import { observationOf, outdatedReadings, scaleOf } from './observations.ts'
+import { onlyLookedAt } from './seen-again.ts'
 
 /** The newest so many are learned from: each costs a fit, and old ones tell of old machines. */
 const MOST = 8
@@ -47,13 +47,8 @@ export async function historyOf(
 }
 
 function spaceOf(document: ExperimentDocument, id: string): SearchSpace | undefined {
-  const gpus = gpuCatalogue.map((gpu) => gpu.name)
   try {
-    return experimentFromDocument(document, id, {
-      cwd: process.cwd(),
-      machine: { cpuCores: 4096, gpus },
-      onlyLookedAt: true,
-    }).space
+    return experimentFromDocument(document, id, onlyLookedAt()).space
   } catch {
     // Of another version, or of files that are gone: the caller names it.
     return undefined

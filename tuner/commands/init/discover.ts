@@ -83,14 +83,14 @@ async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discover
     if (!until.aborted) throw error
     throw new ProtocolError(protocol, `${url} does not say that '${model}' is ready`, 'is that the name it is served by? Say --model NAME')
   }
-  const { target, knowsNoEos } = await targetOf(asked.payload, (payload) => speaks.prepare(url, model, payload, signal))
+  const { target, knowsNoEos } = await prepared(asked.payload, (payload) => speaks.prepare(url, model, payload, signal))
   const { path, healthPath } = options
   const answer = await oneAnswer(protocol, options, target, signal)
   return { protocol, model, path, healthPath, otherPaths: [], target, ...(knowsNoEos && { knowsNoEos }), ...answer }
 }
 
 /** As asked, or without `ignore_eos` where the server refuses it and nobody asked for it. */
-async function targetOf(
+async function prepared(
   payload: PayloadSource,
   prepare: (payload: PayloadSource) => Promise<HttpTarget>,
 ): Promise<{ readonly target: HttpTarget; readonly knowsNoEos?: true }> {
