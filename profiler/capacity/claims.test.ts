@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { missing, searched, windowOf } from '../testing/scripted-search.ts'
+import { missing, type Script, searched, windowOf } from '../testing/scripted-search.ts'
 import { lostBeside, shareOfLoops, withEvidence, withinReach, withWhatIsLost } from './claims.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
@@ -74,6 +74,16 @@ test('a search whose twin lies far below what windows kept is not beaten by it, 
   expect(found.outcome).toBe('budget')
   expect(found.capacityCi90Rps[1]).toBeGreaterThan(805)
   expect((await against900(() => of(700))).found.outcome).toBe('beaten')
+})
+
+test('a server that stalls and has lost is bounded by what windows missed, or what it had to beat: how rare its stalls are a few seconds do not tell', async () => {
+  const against1200 = async (rps: number, stalls: boolean, window: Script['window']) => {
+    const estimate = () => ({ ...posterior(rps, [1, 3]), below: () => 1, saturationRps: 1000, stalls })
+    return (await searched({ options: { capacityToBeatRps: 1200 }, estimate, window })).found
+  }
+  expect(await against1200(26, true, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 1200] })
+  expect(await against1200(600, true, (load) => missing(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 600] })
+  expect(await against1200(26, false, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 26] })
 })
 
 test('a search whose every window at the twin’s rates missed has not converged, and looks for one that holds', async () => {

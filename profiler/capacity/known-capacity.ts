@@ -35,6 +35,13 @@ export const unknownCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 
 /** At most this: the search was cut short. */
 export const atMost = (boundRps: number): Capacity => ({ capacityRps: boundRps, capacityCi90Rps: [0, boundRps], known: 'bound above' })
 
+/**
+ * What bounds the capacity of a server that stalls and is below a rate: that rate, or the lowest that a window missed. How rare the stalls are decides how far below it the capacity lies, and a
+ * few seconds do not tell. 0 of a server that does not stall.
+ */
+export const missedByStalls = ({ stalls }: { readonly stalls: boolean }, missedRps: number, rateRps: number): number =>
+  stalls ? Math.min(missedRps, rateRps) : 0
+
 /** Between a rate that an open window held, 0 for none, and one that bounds it, Infinity for none. */
 export function between(heldRps: number, boundRps: number, capacityRps = heldRps): Capacity {
   const known = heldRps > 0 ? (Number.isFinite(boundRps) ? 'held' : 'bound below') : Number.isFinite(boundRps) ? 'bound above' : 'nothing'

@@ -9,7 +9,7 @@ import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
-import { atMost, between, halfWidthOf, type Searched, unknownCapacity } from './known-capacity.ts'
+import { atMost, between, halfWidthOf, missedByStalls, type Searched, unknownCapacity } from './known-capacity.ts'
 import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
 import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './limits/throttle.ts'
@@ -210,7 +210,7 @@ class OpenSearch {
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
     if (boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
-    return { ...this.result('beaten', detail), ...atMost(boundRps) }
+    return { ...this.result('beaten', detail), ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))) }
   }
 
   /** The last estimate, and what it is worth. */
