@@ -78,12 +78,12 @@ test('a search whose twin lies far below what windows kept is not beaten by it, 
 
 test('a server that stalls and has lost is bounded by what windows missed, or what it had to beat: how rare its stalls are a few seconds do not tell', async () => {
   const against1200 = async (rps: number, stalls: boolean, window: Script['window']) => {
-    const estimate = () => ({ ...posterior(rps, [1, 3]), below: () => 1, saturationRps: 1000, stalls })
+    const estimate = () => ({ ...posterior(rps, [1, 190]), below: () => 1, saturationRps: 1000, stalls })
     return (await searched({ options: { capacityToBeatRps: 1200 }, estimate, window })).found
   }
-  expect(await against1200(26, true, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 1200] })
+  expect(await against1200(180, true, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 1200] })
   expect(await against1200(600, true, (load) => missing(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 600] })
-  expect(await against1200(26, false, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 26] })
+  expect(await against1200(180, false, (load) => windowOf(load))).toMatchObject({ outcome: 'beaten', capacityCi90Rps: [0, 190] })
 })
 
 test('a search whose every window at the twin’s rates missed has not converged, and looks for one that holds', async () => {
@@ -91,4 +91,10 @@ test('a search whose every window at the twin’s rates missed has not converged
   expect(asked.slice(1).map(({ rateRps }) => rateRps)).toEqual([600, 540, 486, 437.4, 394.2].map((rps) => expect.closeTo(rps, 6)))
   expect(found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: expect.closeTo(Math.sqrt(394 * 438), 0) })
   expect(found.capacityCi90Rps).toEqual([394, 606])
+})
+
+test('a search asks for no less than half of its lowest rate so far, the first one of its sweep too', async () => {
+  const estimate = () => ({ ...posterior(2, [1, 3]), saturationRps: 1000 })
+  const { asked } = await searched({ estimate, window: (load) => missing(load), effort: { windows: 10, budgetS: 10, windowS: 1 } })
+  expect(asked.slice(1, 5).map(({ rateRps }) => rateRps)).toEqual([200, 100, 50, 25])
 })

@@ -1,6 +1,6 @@
 /** What the open windows of a search have shown so far. */
 import { failsTooOften, keeps, keepsSurely } from '../slo.ts'
-import type { LoadPoint, LoadRun, Slo } from '../types.ts'
+import type { Load, LoadPoint, LoadRun, Slo } from '../types.ts'
 import { slowdownSeen } from './changes/slowdown.ts'
 import { changeOfSteps } from './changes/speed.ts'
 import { speedUpPerS } from './changes/speed-up.ts'
@@ -20,6 +20,8 @@ const mostRepeats = 3
 const mostRepeatsInAll = 6
 /** Speed over that of the first window from which on a server that got slower is as fast again. */
 const asBefore = 0.95
+/** Share of the lowest rate so far, a sweep's first one too, below which none is asked for. */
+const deepest = 0.5
 /** Requests of a window that would show a rate a quarter beyond the capacity: far more are over the limit there than are allowed. */
 const fewestTelling = 100
 /** Share to go on with of a rate that the generator could not hold. */
@@ -47,6 +49,8 @@ export class Evidence {
   /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
   failingRps = Number.POSITIVE_INFINITY
   cleanRps = 0
+  /** Lowest rate to ask for next, 0 before the first: a few requests at a rate far below all others tell nothing of those between. */
+  leastRps = 0
   /** What the generator can be asked for, as far as it could not hold what it was. */
   mostRps = Number.POSITIVE_INFINITY
   /** Speed at the last window over that of those before it, where it was faster; 1 where it was not. */
@@ -121,6 +125,7 @@ export class Evidence {
 
   /** Takes in an open window. A sweep has no one rate. */
   add(run: LoadRun, point: LoadPoint, steady: boolean): Verdict {
+    this.leastRps = Math.min(this.leastRps || Number.POSITIVE_INFINITY, deepest * lowestOf(run.load))
     if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95) {
       this.mostRps = Math.min(this.mostRps, (cautious * run.latencyMs.length) / run.seconds)
       return 'counts'
@@ -255,6 +260,9 @@ export class Evidence {
     return found
   }
 }
+
+const lowestOf = (load: Load): number =>
+  load.kind !== 'open' ? Number.POSITIVE_INFINITY : load.arrivals.kind === 'sweep' ? load.arrivals.fromRps : load.rateRps
 
 /** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
 const withoutTimeouts = (point: LoadPoint): LoadPoint => ({ ...point, errors: point.errors - (point.errorKinds.timeout ?? 0) })

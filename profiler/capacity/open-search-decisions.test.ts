@@ -61,8 +61,8 @@ describe('a search', () => {
   })
 
   test('of few requests cuts no window before twenty are over', async () => {
-    const { asked } = await searched({ estimate: () => posterior(60) })
-    expect(asked[1]!.cut).toEqual({ overMs: 50, requests: 20 })
+    const { asked } = await searched({ effort: ten, estimate: () => posterior(60), window: (load) => missing(load) })
+    expect(asked[3]!.cut).toEqual({ overMs: 50, requests: 20 })
   })
 
   test.each<[Partial<Effort>, number[]]>([

@@ -164,10 +164,11 @@ class OpenSearch {
   /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
   private nextRate(): number {
     const { evidence } = this
-    const { failingRps, mostRps, heldRps, missedRps } = evidence
+    const { failingRps, mostRps, heldRps, missedRps, leastRps } = evidence
     const wanted = this.posterior ? believedRps(this.posterior, evidence) : cautious * this.saturationRps
-    const held =
+    const open =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
+    const held = Math.max(leastRps, open)
     if (this.posterior?.refuses) return Math.min(held, mostRps)
     const limit = Number.isFinite(failingRps) ? this.rateLimit() : undefined
     if (limit === undefined) return Math.min(held, 0.85 * failingRps, mostRps)
@@ -206,9 +207,8 @@ class OpenSearch {
     const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
     const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
     if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98) return undefined
-    if (contradicted(posterior, evidence)) return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
-    if (boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
+    if (contradicted(posterior, evidence) || boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
     return { ...this.result('beaten', detail), ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))) }
   }
