@@ -161,14 +161,14 @@ class OpenSearch {
     return undefined
   }
 
-  /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
+  /** Where the twin puts the capacity; lower where a window there missed and none has held yet, but not far below all others. */
   private nextRate(): number {
     const { evidence } = this
     const { failingRps, mostRps, heldRps, missedRps, leastRps } = evidence
     const wanted = this.posterior ? believedRps(this.posterior, evidence) : cautious * this.saturationRps
-    const open =
+    const sought =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
-    const held = Math.max(leastRps, open)
+    const held = Math.max(leastRps, sought)
     if (this.posterior?.refuses) return Math.min(held, mostRps)
     const limit = Number.isFinite(failingRps) ? this.rateLimit() : undefined
     if (limit === undefined) return Math.min(held, 0.85 * failingRps, mostRps)
