@@ -80,5 +80,6 @@ export function withinReach(
     capacityRps: median,
     capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
     ...rest,
+    ...(median < capacityRps && { beyondReach: true }),
   }
 }

@@ -13,6 +13,10 @@ export interface WatchedRun {
 export const disturbedThroughout =
   'the machine kept the server or the load generator waiting in every window, also in those that were played again'
 
+/** The same of its closed loops, and no window missed. */
+export const spoiltLoops = (loopsRps: number): string =>
+  `the machine kept the server or the load generator waiting in the closed loops, and no window missed: how much more than their ${loopsRps.toFixed(1)} requests per second it serves is not known`
+
 /** The same of one request at a time. */
 export const disturbedAlone =
   'one request at a time misses the SLO, and the machine kept the server from its cores for much of that time, twice'

@@ -41,6 +41,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly stalls: boolean
   /** They became ever rarer while the server was measured. */
   readonly fading: boolean
+  /** The twin serves more than is claimed beyond what was seen to be served. */
+  readonly beyondReach?: boolean
   /** What the twin serves when requests queue without end, per second. */
   readonly saturationRps: number
   /** Standard error of that in a run of one answer, as a share; of n answers 1 / √n of it. */

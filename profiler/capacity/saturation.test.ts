@@ -202,7 +202,7 @@ describe('what the warm-up saw', () => {
 })
 
 describe('the loop that opens connections', () => {
-  const found = { rps: 333, connections: 32, generatorLimited: false, died: false, point: {} as LoadPoint }
+  const found = { rps: 333, connections: 32, generatorLimited: false, disturbed: false, died: false, point: {} as LoadPoint }
   test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
     expect(openingLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({ connections: 20, durationS: 0.25, burst: false })
     expect(openingLoop(found, 500, 0.25)).toEqual({ connections: 200, durationS: 0.05, burst: true })

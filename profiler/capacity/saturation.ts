@@ -37,6 +37,8 @@ export interface Saturation {
   readonly rps: number
   readonly connections: number
   readonly generatorLimited: boolean
+  /** The machine disturbed each loop of so many connections. */
+  readonly disturbed: boolean
   /** The last window, which ended the search for it where the server died. */
   readonly point: LoadPoint
   readonly died: boolean
@@ -81,14 +83,17 @@ export async function saturate(session: Session, effort: Effort, fromRps: number
   let refusing: LoadRun | undefined
   let overrunS = 0
   let windowS = effort.saturationS
+  const calm = new Set<number>()
   for (let round = 0; ; round++) {
     const { run, point } = await session.closed(connections, windowS, 'saturation')
+    if (!point.disturbed) calm.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (failsTooOften(point, slo)) refusing = run
     const waitingRps = allWaitingRps(run, connections)
     const busyRps = Math.max(point.achievedRps, waitingRps)
     const seenRps = Math.max(busyRps, untilLastRps(run))
-    const found = { rps: Math.max(rps, seenRps), connections, generatorLimited: point.generatorSaturated, point, refusing }
+    const disturbed = !calm.has(connections)
+    const found = { rps: Math.max(rps, seenRps), connections, generatorLimited: point.generatorSaturated, disturbed, point, refusing }
     if (await session.died(point)) return { ...found, died: true }
     rps = found.rps
     if (round + 1 === mostRounds || overrunS >= mostOverrunS) return { ...found, died: false }

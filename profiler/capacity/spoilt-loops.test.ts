@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import { QueueServer } from '../testing/queue-server.ts'
+import { targetAt } from '../testing/servers.ts'
+import type { Load, LoadGenerator, LoadRun, Target } from '../types.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { measureCapacity } from './measure.ts'
+
+const signal = new AbortController().signal
+const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+/** A GPU that serves batches of up to 64. */
+const batches = (times: number) => new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (size) => times * (4 + 0.06 * size) })
+
+/** A server on a machine that is taken away for the first loads: it answers ten times as slowly then. */
+function busyAtFirst(isBusy: (load: Load, before: readonly Load[]) => boolean): LoadGenerator {
+  const asked: Load[] = []
+  const virtual = new VirtualLoadGenerator()
+  return {
+    name: 'busy at first',
+    async play(_target: Target, load: Load): Promise<LoadRun> {
+      const busy = isBusy(load, asked)
+      asked.push(load)
+      const run = await virtual.play({ kind: 'virtual', server: batches(busy ? 10 : 1) }, load, signal)
+      return busy ? { ...run, machineWait: { server: 0.5 } } : run
+    },
+    run: () => Promise.reject(new Error('not used')),
+    close: async () => {},
+  }
+}
+
+type IsBusy = Parameters<typeof busyAtFirst>[0]
+const measured = (isBusy: IsBusy, capacityToBeatRps?: number) =>
+  measureCapacity({
+    ...{ target: targetAt('http://127.0.0.1:1'), slo, signal, seed: 3, effort: 'quick', capacityToBeatRps },
+    generator: busyAtFirst(isBusy),
+  })
+
+/** Until three windows of open load were spoilt, and played again. */
+const atFirst: IsBusy = (_, before) => before.filter(({ kind }) => kind === 'open').length < 3
+const inLoops: IsBusy = ({ kind }) => kind === 'closed'
+/** What it serves when it is left alone. */
+const calmRps = 8110
+
+describe('a server whose closed loops the machine spoilt', () => {
+  test('is searched anew once windows show that it does more', async () => {
+    expect((await measured(() => false)).capacityRps / calmRps).toBeCloseTo(1, 2)
+    const found = await measured(atFirst)
+    // Without: 143 a second, [125, 187].
+    expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
+    expect(found.capacityCi90Rps[0]).toBeLessThan(calmRps)
+    expect(found.capacityCi90Rps[1]).toBeGreaterThan(calmRps)
+  })
+
+  test('has lost to none by them', async () => {
+    const found = await measured(atFirst, 4000)
+    expect(found.outcome).not.toBe('beaten')
+    expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
+  })
+
+  test('is not known where they are spoilt again, and no window misses', async () => {
+    const found = await measured(inLoops)
+    expect(found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })
+    expect(found.detail).toMatch(
+      /^the machine kept the server or the load generator waiting in the closed loops, and no window missed: how much more than their [\d.]+ requests per second it serves is not known$/,
+    )
+  })
+})
