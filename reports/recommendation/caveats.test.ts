@@ -38,6 +38,13 @@ describe('of all', () => {
   })
 })
 
+test('configurations of which nothing is known, for the machine spoilt their trials, by name', () => {
+  expect(given([tried(1, A, 100), tried(2, B, 0, disturbed), tried(3, B, 0, disturbed), tried(4, C, 0, disturbed)])).toEqual([
+    'not known, the machine spoilt every trial: 50 % at 8 (trial 3); 100 % at 8 (trial 4)',
+  ])
+  expect(given([tried(1, A, 100), tried(2, B, 0, disturbed), tried(3, B, 90)]).join()).not.toContain('not known')
+})
+
 describe('of the best', () => {
   test('read off load curves of another SLO', () => {
     expect(given([tried(1, A, 100)], { slo: { ...sampleInput.slo, limitMs: 40 } })).toContain(

@@ -22,6 +22,8 @@ export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | un
     caveats.push(`the figures are ${input.provenance}, not measured on the hardware they name`)
   }
   if (best) caveats.push(...ofTheBest(input, best), ...ofRivals(input, all, best.candidate), ...(best.measurement?.caveats ?? []))
+  const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'disturbed')
+  caveats.push(...naming('not known, the machine spoilt every trial', spoilt))
   const failed = all.filter((j) => j.trial.state === 'failed').length
   if (failed > 0) caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
   return [...new Set(caveats)]

@@ -19,7 +19,7 @@ import { runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
 import { Turns } from './turns.ts'
-import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
+import { type Ending, spaceExhausted, wasDisturbed, whyStop, withUnplaced } from './why-stop.ts'
 
 /** Tries of one configuration before it is given up. */
 const maxAttempts = 3
@@ -52,6 +52,8 @@ export class Search {
   readonly #turns: Turns
   readonly #retries: Omit<TrialRequest, 'number'>[] = []
   readonly #givenUp: Configuration[] = []
+  /** Of those, what the machine disturbed in every attempt: it has one more after the next trial that the machine leaves alone. */
+  readonly #putOff: Omit<TrialRequest, 'number'>[] = []
   /** Configurations whose second reading was asked for. */
   readonly #readAgain = new Set<string>()
   #assessment: StopAssessment | undefined
@@ -339,12 +341,17 @@ export class Search {
 
   /** A trial that says nothing of its configuration is tried again, or the configuration given up. */
   #tryAgain(trial: FinishedTrial, request: TrialRequest): boolean {
-    const disturbed = trial.state === 'complete' && saysNothing(trial.measurement)
-    if (trial.state !== 'failed' && !disturbed) return false
+    const silent = trial.state === 'complete' && saysNothing(trial.measurement)
+    if (trial.state !== 'failed' && !silent) {
+      if (trial.state === 'complete') this.#retries.push(...this.#putOff.splice(0))
+      return false
+    }
     const { number: _, ...same } = request
+    const again = { ...same, attempt: request.attempt + 1 }
     const retry = !('final' in trial && trial.final !== undefined) && request.attempt < maxAttempts
-    if (retry) this.#retries.push({ ...same, attempt: request.attempt + 1 })
+    if (retry) this.#retries.push(again)
     else this.#givenUp.push(trial.configuration)
+    if (request.attempt === maxAttempts && wasDisturbed(trial)) this.#putOff.push(again)
     return retry
   }
 

@@ -117,7 +117,7 @@ const breaks: readonly InfeasibleReason[] = ['crashed', 'never-ready', 'requests
 /** A predictor that does not even start, or does not last, says more of the template than of the configuration. */
 const broke = (trial: FinishedTrial): boolean => trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
 
-const wasDisturbed = (trial: FinishedTrial): boolean => trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
+export const wasDisturbed = (trial: FinishedTrial): boolean => trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''
