@@ -33,7 +33,7 @@ const longest = 4
 /** Connections this much fewer than would be enough are enough. */
 const nearly = 1.3
 
-export interface Saturation {
+interface Saturation {
   readonly rps: number
   readonly connections: number
   readonly generatorLimited: boolean
