@@ -12,11 +12,9 @@ import { workersSeen } from './ways/workers.ts'
 const mostWarmings = 2
 const warming = 0.8
 const longestWarmingS = 15
-/** Times that a server is searched anew whose closed loops the machine spoilt, and which does more than they got. */
-const mostOutgrown = 1
 
 /**
- * Searches for the capacity. A server that still gets faster is warmed further, and searched anew; so is one that outgrew the closed loops, as the machine spoilt them.
+ * Searches for the capacity. A server that still gets faster is warmed further, and searched anew; so is, once, one that outgrew the closed loops, as the machine spoilt them.
  * @param posteriorOf what the windows say of the capacity
  * @param workersOf the workers that they, and closed loops, tell of
  * @param slowdownOf where they show that the server got slower
@@ -32,15 +30,16 @@ export async function openSearch(
 ): Promise<Searched> {
   const points = session.points.length
   let warmings = 0
-  let outgrown = 0
+  let isLast = false
   for (;;) {
-    const search = new OpenSearch(session, effort, idle, options, posteriorOf, workersOf, slowdownOf)
+    const search = new OpenSearch(session, effort, idle, { ...options, isLast }, posteriorOf, workersOf, slowdownOf)
     const found = await search.run()
     if (search.cold && warmings++ < mostWarmings) {
       const halfAsLongS = Math.min(longestWarmingS, Math.max(2, session.totalS / 2))
       await session.open(warming * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
       await options.warmUp?.lookAgain()
-    } else if (!search.outgrewLoops || outgrown++ === mostOutgrown) return found
+    } else if (found.outcome === 'disturbed' && search.outgrewLoops && !isLast) isLast = true
+    else return found
     session.forget(points)
     session.startBudget()
   }

@@ -31,6 +31,8 @@ export interface OpenSearchOptions {
   readonly refusesBeyondRps?: number
   /** Of as many connections as the search for the saturation begins with. */
   readonly warmUp?: WarmUpByNumber
+  /** Where the machine spoils the closed loops, there is no other search: its windows go on until one misses, or the time is up. */
+  readonly isLast?: boolean
 }
 
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
@@ -68,8 +70,6 @@ export class OpenSearch {
   private soughtLimit = false
   /** It ended while the server still got faster, too slowly for one window to be told from the next. */
   cold = false
-  /** Nothing that it saw says how much more the server does: no window missed, and the machine spoilt the closed loops. */
-  outgrewLoops = false
   private loopsSpoilt = false
 
   constructor(
@@ -99,8 +99,7 @@ export class OpenSearch {
     if (swept !== undefined) return swept
     for (let steady = 0; ; steady++) {
       this.estimate('planned')
-      this.outgrewLoops = this.loopsSpoilt && this.posterior?.beyondReach === true && !Number.isFinite(evidence.missedRps)
-      if (this.outgrewLoops) return this.disturbed(spoiltLoops(this.saturationRps))
+      if (this.outgrewLoops && !this.options.isLast) return this.disturbed(spoiltLoops(this.saturationRps))
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
@@ -110,6 +109,11 @@ export class OpenSearch {
       const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
       if (failed !== undefined) return failed
     }
+  }
+
+  /** Nothing that it saw says how much more the server does: no window missed, and the machine spoilt the closed loops. */
+  get outgrewLoops(): boolean {
+    return this.loopsSpoilt && this.posterior?.beyondReach === true && !Number.isFinite(this.evidence.missedRps)
   }
 
   /** The saturation, which is part of the warm-up and not taken from the budget; an outcome where it tells enough. */
@@ -182,7 +186,8 @@ export class OpenSearch {
     const { posterior, evidence } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
     const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
-    if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98) return undefined
+    if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98 || this.outgrewLoops)
+      return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
     if (contradicted(posterior, evidence) || boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
@@ -208,6 +213,7 @@ export class OpenSearch {
         ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
         ...this.atLeastHeld(),
       }
+    if (this.outgrewLoops) return this.disturbed(spoiltLoops(this.saturationRps))
     await this.options.warmUp?.lookAgain()
     const change = evidence.change > 1 ? evidence.change : 1 + this.toGain()
     this.cold = change > 1 + stillToGain
