@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
+import { busyMachine } from '../testing/busy-machine.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { caseNamed, developmentCases } from '../testing/simple-servers.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
-import type { Load, LoadGenerator, LoadRun, Measurement, Slo, Target, VirtualRun, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import type { Load, LoadRun, Measurement, Slo, VirtualRun, VirtualServer } from '../types.ts'
 import { changeOfSteps } from './changes/speed.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 import { pausesOf } from './pauses.ts'
@@ -198,30 +198,6 @@ describe('overload', () => {
   })
 })
 
-/** Plays a virtual server as if it were a real one, on a machine that keeps it waiting in some loads. */
-class BusyMachine implements LoadGenerator {
-  readonly name = 'busy'
-  private readonly virtual = new VirtualLoadGenerator()
-  private open = 0
-
-  constructor(
-    private readonly server: VirtualServer,
-    private readonly waits: (open: number) => boolean,
-  ) {}
-
-  async play(_target: Target, load: Load): Promise<LoadRun> {
-    const run = await this.virtual.play({ kind: 'virtual', server: this.server }, load, signal)
-    const busy = load.kind === 'open' && this.waits(this.open++)
-    return busy ? { ...run, latencyMs: run.latencyMs.map((ms) => 3 * ms), machineWait: { server: 0.3 } } : run
-  }
-
-  async run(): Promise<never> {
-    throw new Error('not used')
-  }
-
-  async close() {}
-}
-
 describe('a busy machine', () => {
   const busy = (waits: (open: number) => boolean) =>
     measureCapacity({
@@ -230,9 +206,9 @@ describe('a busy machine', () => {
       signal,
       seed: 3,
       effort: 'quick',
-      generator: new BusyMachine(
-        fifo(() => 4),
-        waits,
+      generator: busyMachine(
+        (kept) => fifo(() => (kept ? 12 : 4)),
+        (load, before) => load.kind === 'open' && waits(before.filter(({ kind }) => kind === 'open').length),
       ),
     })
 

@@ -38,7 +38,7 @@ export async function openSearch(
       const halfAsLongS = Math.min(longestWarmingS, Math.max(2, session.totalS / 2))
       await session.open(warming * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
       await options.warmUp?.lookAgain()
-    } else if (found.outcome === 'disturbed' && search.outgrewLoops && !isLast) isLast = true
+    } else if (search.outgrown && !isLast) isLast = true
     else return found
     session.forget(points)
     session.startBudget()

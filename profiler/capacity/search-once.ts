@@ -70,6 +70,8 @@ export class OpenSearch {
   private soughtLimit = false
   /** It ended while the server still got faster, too slowly for one window to be told from the next. */
   cold = false
+  /** It ended as nothing that it saw says how much more the server does. */
+  outgrown = false
   private loopsSpoilt = false
 
   constructor(
@@ -99,7 +101,7 @@ export class OpenSearch {
     if (swept !== undefined) return swept
     for (let steady = 0; ; steady++) {
       this.estimate('planned')
-      if (this.outgrewLoops && !this.options.isLast) return this.disturbed(spoiltLoops(this.saturationRps))
+      if (this.outgrewLoops && !this.options.isLast) return this.outgrew()
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
@@ -111,8 +113,8 @@ export class OpenSearch {
     }
   }
 
-  /** Nothing that it saw says how much more the server does: no window missed, and the machine spoilt the closed loops. */
-  get outgrewLoops(): boolean {
+  /** The server does more than closed loops got, which the machine spoilt, and no window missed. */
+  private get outgrewLoops(): boolean {
     return this.loopsSpoilt && this.posterior?.beyondReach === true && !Number.isFinite(this.evidence.missedRps)
   }
 
@@ -213,7 +215,7 @@ export class OpenSearch {
         ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
         ...this.atLeastHeld(),
       }
-    if (this.outgrewLoops) return this.disturbed(spoiltLoops(this.saturationRps))
+    if (this.outgrewLoops) return this.outgrew()
     await this.options.warmUp?.lookAgain()
     const change = evidence.change > 1 ? evidence.change : 1 + this.toGain()
     this.cold = change > 1 + stillToGain
@@ -264,6 +266,11 @@ export class OpenSearch {
 
   private disturbed(why: string): Searched {
     return { ...this.result('disturbed', why), ...unknownCapacity }
+  }
+
+  private outgrew(): Searched {
+    this.outgrown = true
+    return this.disturbed(spoiltLoops(this.saturationRps))
   }
 
   /** Whether requests fail at a rate, by windows below or by the limit that refusals tell of. */

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { busyMachine, type IsBusy } from '../testing/busy-machine.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadGenerator, LoadRun, Target } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { measureCapacity } from './measure.ts'
 
 const signal = new AbortController().signal
@@ -10,28 +9,11 @@ const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** A GPU that serves batches of up to 64. */
 const batches = (times: number) => new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (size) => times * (4 + 0.06 * size) })
 
-/** A server on a machine that is taken away for the first loads: it answers so many times as slowly then. */
-function busyAtFirst(isBusy: (load: Load, before: readonly Load[]) => boolean, times: number): LoadGenerator {
-  const asked: Load[] = []
-  const virtual = new VirtualLoadGenerator()
-  return {
-    name: 'busy at first',
-    async play(_target: Target, load: Load): Promise<LoadRun> {
-      const busy = isBusy(load, asked)
-      asked.push(load)
-      const run = await virtual.play({ kind: 'virtual', server: batches(busy ? times : 1) }, load, signal)
-      return busy ? { ...run, machineWait: { server: 0.5 } } : run
-    },
-    run: () => Promise.reject(new Error('not used')),
-    close: async () => {},
-  }
-}
-
-type IsBusy = Parameters<typeof busyAtFirst>[0]
+/** On a machine that is taken away in some loads: it answers so many times as slowly then. */
 const measured = (isBusy: IsBusy, { capacityToBeatRps, times = 10 }: { capacityToBeatRps?: number; times?: number } = {}) =>
   measureCapacity({
     ...{ target: targetAt('http://127.0.0.1:1'), slo, signal, seed: 3, effort: 'quick', capacityToBeatRps },
-    generator: busyAtFirst(isBusy, times),
+    generator: busyMachine((busy) => batches(busy ? times : 1), isBusy),
   })
 
 /** Until three windows of open load were spoilt, and played again. */
