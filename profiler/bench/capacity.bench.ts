@@ -11,7 +11,7 @@ import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
-import { smallModelCases } from '../testing/small-model-servers.ts'
+import { slowTimesCases, smallModelCases } from '../testing/small-model-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import type { CapacityOutcome, LoadPoint, Phase } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -82,6 +82,7 @@ const methods: Record<string, Method> = http
   : {
       standard: open('standard'),
       quick: open('quick'),
+      thorough: open('thorough'),
       'in 12 s': open({ ...efforts.standard, budgetS: 8 }),
       'bisection 3 s': bisection(3),
       'bisection 10 s': bisection(10),
@@ -94,7 +95,7 @@ const percent = (share: number) => `${(100 * share).toFixed(1)} %`.padStart(8)
 
 /** Beyond those that the search was developed with. */
 const firstSeed = 1000
-const [seedsAsked, onlyServers = '.', methodsAsked = '.'] = args
+const [seedsAsked, onlyServers = '.', methodsAsked = '^(?!thorough)'] = args
 const seeds = Number(seedsAsked ?? (http ? 5 : 100))
 const only = new RegExp(onlyServers)
 const onlyMethods = new RegExp(methodsAsked)
@@ -104,7 +105,16 @@ console.log(
 )
 const all = http
   ? [...simpleCases, ...developmentCases]
-  : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases, ...furtherCases, ...drawnCases, ...smallModelCases]
+  : [
+      ...simpleCases,
+      ...developmentCases,
+      ...virtualCases,
+      ...heldOutCases,
+      ...furtherCases,
+      ...drawnCases,
+      ...smallModelCases,
+      ...slowTimesCases,
+    ]
 const cases = all.filter((c) => (onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name)))
 for (const of of cases) {
   const truth = truths[of.name]!

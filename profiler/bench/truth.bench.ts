@@ -9,7 +9,7 @@ import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { slowCases } from '../testing/slow-servers.ts'
-import { smallModelCases } from '../testing/small-model-servers.ts'
+import { slowTimesCases, smallModelCases } from '../testing/small-model-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 
 const file = new URL('./truth.json', import.meta.url)
@@ -75,7 +75,7 @@ if (process.argv[1]?.includes('truth.bench')) {
   const truths = trueCapacities()
   const only = new RegExp(process.argv[2] ?? '.')
   const known = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].map((of) => ({ of, play: exactly }))
-  const others = [...furtherCases, ...drawnCases, ...smallModelCases, ...slowCases].map((of) => ({ of, play: nearly }))
+  const others = [...furtherCases, ...drawnCases, ...smallModelCases, ...slowTimesCases, ...slowCases].map((of) => ({ of, play: nearly }))
   for (const { of, play } of [...known, ...others].filter((c) => only.test(c.of.name))) {
     truths[of.name] = Number(trueCapacity(of, play).toPrecision(5))
     console.log(of.name, truths[of.name])

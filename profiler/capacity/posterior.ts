@@ -121,7 +121,7 @@ export function capacityPosterior(
   const failedShare = places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
   const seenStalls = sum([...stalls, ...beside.stalls].map((each) => each.length))
   // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
-  const draws = seenStalls > 0 || (!byStep && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
+  const draws = seenStalls > 0 || twin.rows.within > 1 || (!byStep && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
   const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)

@@ -31,6 +31,39 @@ const smallModel = (workers: number, maxBatch: number, unsteady?: Unsteady): Vir
   },
 })
 
+/** Of a machine that is slow now and then: everything takes so many times as long, for so long and so often on the mean. */
+interface SlowTimes {
+  readonly times: number
+  readonly forMs: number
+  readonly everyMs: number
+}
+
+const slowNowAndThen = (workers: number, maxBatch: number, slow: SlowTimes, apart = false): VirtualCase => ({
+  name: `slow times${apart ? ' apart' : ''}: ${workers} x batches of ${maxBatch}, ${slow.times} times as long for ${slow.forMs} ms every ${slow.everyMs} ms`,
+  slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+  batching: true,
+  server: (seed) => {
+    const speed = slowAtTimes(slow, seed)
+    return new QueueServer({
+      seed,
+      servers: workers,
+      maxBatch,
+      maxDelayMs: maxBatch > 1 ? 2 : 0,
+      besideMs: 0.7,
+      serviceMs: (batch, uniform, atMs) => batchMs(batch) * gamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
+    })
+  },
+})
+
+function slowAtTimes({ times, forMs, everyMs }: SlowTimes, seed: number) {
+  const uniform = seeded(seed + 9000)
+  let [untilMs, isSlow] = [0, true]
+  return (atMs: number): number => {
+    for (; atMs >= untilMs; untilMs -= (isSlow ? forMs : everyMs) * Math.log(uniform())) isSlow = !isSlow
+    return isSlow ? times : 1
+  }
+}
+
 /** Times as long as usual at a time, asked for in order. */
 function speedOf({ cv, forMs }: Unsteady, seed: number) {
   const uniform = seeded(seed + 9000)
@@ -53,4 +86,14 @@ export const smallModelCases: readonly VirtualCase[] = [
   smallModel(1, 16, shared),
   smallModel(2, 4, shared),
   smallModel(2, 16, shared),
+]
+
+/** What is known of them is in docs/profiler.md; those apart had no say in how far a twin goes on with what followed. */
+export const slowTimesCases: readonly VirtualCase[] = [
+  slowNowAndThen(2, 1, { times: 1.6, forMs: 80, everyMs: 500 }),
+  slowNowAndThen(2, 1, { times: 2.2, forMs: 120, everyMs: 900 }),
+  slowNowAndThen(2, 4, { times: 2.2, forMs: 120, everyMs: 900 }),
+  slowNowAndThen(3, 1, { times: 1.8, forMs: 250, everyMs: 1800 }, true),
+  slowNowAndThen(4, 4, { times: 2, forMs: 160, everyMs: 1000 }, true),
+  slowNowAndThen(1, 8, { times: 1.7, forMs: 300, everyMs: 1500 }, true),
 ]

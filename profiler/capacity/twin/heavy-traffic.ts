@@ -3,7 +3,7 @@
  * simulation lasts. What is left of the saturation follows from how fast work comes and goes, and how much both vary (heavy traffic: Kingman 1961; for several
  * workers Köllerström 1974): waits are exponential, of mean variance / (2 (1 - utilization)).
  */
-import { keepGoing, saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
+import { saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
 
 /** Utilization from which waits are near enough to exponential: the capacity is then within 0.1 % of Crommelin's for constant services. */
 const busy = 0.97
@@ -29,7 +29,7 @@ export function heavyTrafficCapacity(twin: Twin, limitMs: number, allowed: numbe
 
 /** Mean of the steps of a queue without end, and their variance in the long run: with that of neighbours, which the twin mostly takes in a row. */
 function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
-  const { workers } = twin
+  const { workers, rows } = twin
   const tookMs = stepsWhenFull(twin)
   const n = tookMs.length
   const meanMs = tookMs.reduce((total, ms) => total + ms, 0) / n
@@ -37,7 +37,7 @@ function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
   for (let lag = 0; lag <= (workers === undefined ? 0 : Math.min(lags, n - 1)); lag++) {
     let product = 0
     for (let i = 0; i < n; i++) product += (tookMs[i]! - meanMs) * (tookMs[(i + lag) % n]! - meanMs)
-    variance += ((lag === 0 ? 1 : 2 * keepGoing ** lag) * product) / n
+    variance += ((lag === 0 ? 1 : 2 * rows.keepGoing ** lag) * product) / n
   }
   return { meanMs, variance: Math.max(0, variance) }
 }

@@ -1,6 +1,7 @@
 /** Twins of steps written by hand; those of servers are in twin.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
+import { steady } from './rows.ts'
 import type { Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 
@@ -25,6 +26,7 @@ const always = (step: Step, more: Partial<Twin> = {}): Twin => ({
   binOf: Int32Array.of(0, 0),
   binOfStep: Int32Array.of(0),
   bins: [Int32Array.of(0)],
+  rows: steady,
   ...more,
 })
 const latencies = (twin: Twin, arrivalsMs: readonly number[], slowness = 1, stalling?: (began: number, took: number) => number) => {
@@ -199,6 +201,7 @@ describe('a twin under arrivals', () => {
       binOf: Int32Array.of(0, 0, 1),
       binOfStep: Int32Array.of(0, 1),
       bins: [Int32Array.of(0), Int32Array.of(1)],
+      rows: steady,
     }
     // Alone 10 ms; three are there: 100; two: 100; alone again: 10.
     expect(latencies(twin, [0, 1, 2, 3])).toEqual([10, 109, 208, 217])
@@ -212,6 +215,7 @@ describe('a twin under arrivals', () => {
       binOf: Int32Array.of(0, 0),
       binOfStep: new Int32Array(500),
       bins: [Int32Array.from({ length: 500 }, (_, i) => i)],
+      rows: steady,
     }
     const ended = latencies(single, Array<number>(n).fill(0))
     const taken = ended.map((ms, i) => Math.round(ms - (ended[i - 1] ?? 0)))
@@ -245,6 +249,7 @@ describe('a twin drawn anew', () => {
       binOf: Int32Array.of(0, 0, 1),
       binOfStep: Int32Array.from(rare.present, (k) => k - 1),
       bins: [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400)],
+      rows: steady,
       drain: { most: 2, msEach: 1 },
       places: 9,
     }

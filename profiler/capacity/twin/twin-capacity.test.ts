@@ -1,6 +1,7 @@
 /** The capacity of twins whose queue is solved in closed form; where none is, what must hold of any. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
+import { steady } from './rows.ts'
 import type { StallRate } from './stalls.ts'
 import { drawn } from './stalls.ts'
 import { simulate, type Twin } from './twin.ts'
@@ -14,6 +15,7 @@ function serving(tookMs: number[], workers = 1, places?: number): Twin {
     binOf: Int32Array.of(0, 0),
     binOfStep: Int32Array.from(each(0)),
     bins: [Int32Array.from(tookMs.keys())],
+    rows: steady,
     workers,
     places,
   }

@@ -11,6 +11,7 @@ import { leastOf } from '../../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { binsOf } from './bins.ts'
 import { asLongFor, type Longest, longestOf, ranksIn } from './longest-of.ts'
+import { following, type Rows, rowsOf } from './rows.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
 import type { Stalling } from './stalls.ts'
@@ -24,6 +25,7 @@ export interface Twin {
   readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
+  readonly rows: Rows
   readonly drain?: Drain
   /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
   readonly line?: Line
@@ -102,8 +104,6 @@ export function servesBatches(steps: Steps): boolean {
 const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean =>
   departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) && departed[i]! <= Math.min(present[i]!, most)
 
-/** Probability that a step is the one that followed the last. */
-export const keepGoing = 0.8
 /** Variance of the draws over that of as many as there are: of steps and batches, which are no whole picture of the server, and of the service times of workers, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
@@ -123,6 +123,7 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     binOf,
     binOfStep,
     bins,
+    rows: rowsOf(steps),
     drain: kind.batching ? undefined : drainOf(steps, largest),
     ...scale,
     fromBack: youngestFirst(steps),
@@ -144,7 +145,7 @@ const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.m
  * A bin that got no step keeps its own.
  */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
-  const { steps, binOf, bins } = twin
+  const { steps, binOf, bins, rows } = twin
   const n = steps.present.length
   const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
   const add = (i: number) => {
@@ -158,7 +159,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   for (
     let i = Math.floor(uniform() * n);
     drawn.present.length < n / overdispersed[twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'];
-    i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
+    i = uniform() < rows.keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
@@ -242,7 +243,7 @@ export function simulate(
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
   }
-  const { binOf, bins, binOfStep, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
+  const { binOf, bins, rows, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -260,10 +261,7 @@ export function simulate(
       queue[tail++] = arrived++
     }
     const present = tail - head
-    const b = binOf[Math.min(present, largest)]!
-    // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
-    else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
+    step = following(rows, bins[binOf[Math.min(present, largest)]!]!, step, uniform)
     const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
     const leaving =
       most > 0 && tookAll(twin.steps, step, most) ? Math.max(1, Math.min(present - stayed, most)) : Math.min(departed[step]!, present)
@@ -286,13 +284,11 @@ export function simulate(
 
 /** How long a batch of so many that begins then is served, asked for in order of time. */
 function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: Stalling): (size: number, beganMs: number) => number {
-  const { binOf, binOfStep, bins } = twin
+  const { binOf, bins, rows } = twin
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    const bin = binOf[Math.min(size, largest)]!
-    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === bin && uniform() < keepGoing) step++
-    else step = bins[bin]![Math.floor(uniform() * bins[bin]!.length)]!
+    step = following(rows, bins[binOf[Math.min(size, largest)]!]!, step, uniform)
     const took = servedMs(twin, step, size)
     return slowness * (took + stalling(beganMs, took))
   }
@@ -300,7 +296,7 @@ function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: St
 
 /** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
 function serveByWorkers(
-  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
+  { steps, rows, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
@@ -311,7 +307,7 @@ function serveByWorkers(
   const { tookMs } = steps
   let step = -1
   const serviceMs = (beganMs: number) => {
-    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
+    step = step >= 0 && step + 1 < tookMs.length && uniform() < rows.keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
     return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
   }
   if (shared) {
