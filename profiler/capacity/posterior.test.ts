@@ -272,7 +272,7 @@ describe('the luck of the twin', () => {
     expect(drawn(spread(0.8))).toBe(3)
     expect(drawn(stepsOf(), workers(spread(0.3)))).toBe(3)
     expect(drawn(stepsOf(), workers(spread(0.8)))).toBe(6)
-    const stalled = (more: number) => stepsOf(0, 0, (i) => (i === 20 ? 10 + more : 10 + ((7 * i) % 40) / 40))
+    const stalled = (more: number) => stepsOf(0, 0, (i) => (i === 20 ? 10 + more : 10 + i / 40))
     expect(drawn(stepsOf(), workers(stalled(0), stalled(60)))).toBe(6)
     expect(drawn(stalled(0))).toBe(3)
     expect(drawn(stalled(60))).toBe(6)

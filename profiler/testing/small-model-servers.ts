@@ -2,7 +2,7 @@
  * Small models on cores in virtual time: a batch takes nearly as long as its requests do one by one, so that a full one takes more than the limit and servers keep it with a few.
  * What is known of them is in docs/profiler.md; the way in which batches are put together was repaired with these in sight.
  */
-import { gamma, seeded } from '../seeded-random.ts'
+import { gamma, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
@@ -55,23 +55,26 @@ const slowNowAndThen = (workers: number, maxBatch: number, slow: SlowTimes, apar
   },
 })
 
-function slowAtTimes({ times, forMs, everyMs }: SlowTimes, seed: number) {
-  const uniform = seeded(seed + 9000)
-  let [untilMs, isSlow] = [0, true]
-  return (atMs: number): number => {
-    for (; atMs >= untilMs; untilMs -= (isSlow ? forMs : everyMs) * Math.log(uniform())) isSlow = !isSlow
-    return isSlow ? times : 1
-  }
+const slowAtTimes = ({ times, forMs, everyMs }: SlowTimes, seed: number) => {
+  let isSlow = true
+  return changing(seed, (uniform) => {
+    isSlow = !isSlow
+    return { forMs: -(isSlow ? forMs : everyMs) * Math.log(uniform()), factor: isSlow ? times : 1 }
+  })
 }
 
-/** Times as long as usual at a time, asked for in order. */
-function speedOf({ cv, forMs }: Unsteady, seed: number) {
+const speedOf = ({ cv, forMs }: Unsteady, seed: number) =>
+  changing(seed, (uniform) => ({ forMs: -forMs * Math.log(uniform()), factor: gamma(uniform, 1 / cv ** 2) }))
+
+/** Times as long as usual at a time, asked for in order. @param next how much longer everything takes, and for how long */
+function changing(seed: number, next: (uniform: Uniform) => { readonly forMs: number; readonly factor: number }) {
   const uniform = seeded(seed + 9000)
   let [untilMs, factor] = [0, 1]
   return (atMs: number): number => {
     while (atMs >= untilMs) {
-      untilMs += -forMs * Math.log(uniform())
-      factor = gamma(uniform, 1 / cv ** 2)
+      const change = next(uniform)
+      untilMs += change.forMs
+      factor = change.factor
     }
     return factor
   }
