@@ -14,8 +14,8 @@ export const open = (load: Open, ms: (i: number) => number = () => 5, more: Part
     Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => ms(i)),
     more,
   )
-/** One in twenty takes 100 ms. */
-export const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
+/** One in twenty takes a little longer than the limit. */
+export const slow = (i: number) => (i % 20 === 10 ? 62 : 5)
 /** Who is sent from the 70th on waits for 200 ms at 100 a second. */
 export const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
 

@@ -116,6 +116,8 @@ class ConfirmationUnderWay {
   private missedRps = Number.POSITIVE_INFINITY
   /** Lowest rate that was tried and did not hold for whatever reason. */
   private lowestRps = Number.POSITIVE_INFINITY
+  /** Where the rate that was tried last did not hold: the one that should be proven, by how far it was over the limit. */
+  private easierRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
   private servedRps = Number.POSITIVE_INFINITY
   private misses = 0
@@ -149,15 +151,16 @@ class ConfirmationUnderWay {
       last = tried.played
       this.points.push(last.point)
       if (await session.died(last.point)) return this.result('server-died', last, idle.run)
-      this.learn(tried)
+      this.learn(tried, idle.point)
     }
     this.found ??= this.unproven
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
     return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
   }
 
-  private learn(tried: Tried): void {
+  private learn(tried: Tried, unloaded: LoadPoint): void {
     const { rps, evidence, played } = tried
+    this.easierRps = evidence.easierRps(unloaded.p50Ms)
     this.spoiltRates = evidence.decision === 'spoilt' ? this.spoiltRates + 1 : 0
     if (evidence.decision === 'holds') {
       this.found = tried
@@ -203,23 +206,25 @@ class ConfirmationUnderWay {
    * could not be proven, a little lower ones.
    */
   private nextRate(): number | undefined {
-    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, options } = this
+    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, easierRps, options } = this
+    const { rateRps, leastRps = 0 } = options
     if (found === undefined && givenUpRps < lowestRps) {
-      const easierRps = stepToProof * givenUpRps
-      if (easierRps >= this.leastProvenRps(unproven?.rps ?? givenUpRps)) return easierRps
+      const leastProvenRps = this.leastProvenRps(unproven?.rps ?? givenUpRps)
+      const nextRps = stepToProof * givenUpRps
+      if (nextRps >= leastProvenRps) return Math.min(nextRps, Math.max(easierRps, leastProvenRps, leastRps))
       if (unproven !== undefined) return undefined
     }
     if (found === undefined) {
       if (spoiltRates === mostSpoiltRates) return undefined
-      const { rateRps, leastRps = 0 } = options
       const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
       const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
-      const mostRps = Math.max(servedMargin * servedRps, this.misses > 1 ? 0 : leastAtFirst * rateRps)
-      const next = lower.find((rate) => rate <= mostRps) ?? lower.at(-1)
+      const atFirstRps = this.misses > 1 ? 0 : leastAtFirst * rateRps
+      const next = lower.find((rate) => rate <= Math.max(servedMargin * servedRps, atFirstRps)) ?? lower.at(-1)
       // A machine that is too busy for this one is too busy for another that would be better there.
-      return next !== undefined && (next === rateRps || next >= leastRps || spoiltRates > 0) ? next : undefined
+      if (next === undefined || !(next === rateRps || next >= leastRps || spoiltRates > 0)) return undefined
+      return Math.min(next, Math.max(easierRps, atFirstRps, leastRps))
     }
-    const highest = Math.min(lowestRps, servedMargin * servedRps)
+    const highest = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
     return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween
       ? Math.sqrt(found.rps * highest)
       : undefined

@@ -7,8 +7,8 @@ import type { Load } from '../../types.ts'
 import { confirmCapacity } from './confirm.ts'
 
 const infinite = Number.POSITIVE_INFINITY
-/** So many of each 250 requests take 100 ms, evenly spread. */
-const over = (of250: number) => (i: number) => (Math.floor(((i + 1) * of250) / 250) > Math.floor((i * of250) / 250) ? 100 : 5)
+/** So many of each 250 requests take a little longer than the limit, evenly spread. */
+const over = (of250: number) => (i: number) => (Math.floor(((i + 1) * of250) / 250) > Math.floor((i * of250) / 250) ? 62 : 5)
 
 describe('a confirmation', () => {
   test('warms up, looks at one request at a time, warms up at its rate, and plays windows on arrivals of their own', async () => {
@@ -210,9 +210,9 @@ describe('where the SLO does not hold', () => {
     }
     close((await confirmed((load) => (load.rateRps > 60 ? until(65)(load) : open(load)))).rates.slice(0, 3), [100, 90, 25])
     close((await confirmed((load) => (load.rateRps > 60 ? until(64)(load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
-    // Fewer than 20 answers tell no rate: 19 in a window, 20 in one.
-    close((await confirmed((load) => (load.rateRps > 60 ? serving(134, load) : open(load)))).rates.slice(0, 2), [100, 95])
-    close((await confirmed((load) => (load.rateRps > 60 ? serving(126, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
+    // Fewer than 20 answers tell no rate: 19 in the second window, 20 in it.
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(147, load) : open(load)))).rates.slice(0, 3), [100, 90, 76.5])
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(145, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
   })
 
   test('the first miss leads no lower than a tenth, however little was served while it fell behind', async () => {
@@ -221,6 +221,20 @@ describe('where the SLO does not hold', () => {
     const { found, rates } = await confirmed(collapsing)
     close(rates, [100, 90])
     expect(found).toMatchObject({ outcome: 'converged', capacityRps: 90 })
+  })
+
+  test('the further over the limit, the lower the next rate', async () => {
+    const taking = (ms: number) => (load: Open) => open(load, load.rateRps === 100 ? (i) => (i % 40 === 10 ? ms : 5) : undefined)
+    const second = async (ms: number, leastProvenRps: number) => (await confirmed(taking(ms), { leastProvenRps })).rates.slice(1, 2)
+    // Of the 55 ms that the limit leaves, 44 are aimed at. Where 75 are waited, u / (1 - u) is to go from 0.85 / 0.15 to 44 / 75 of that.
+    const busy = ((0.85 / 0.15) * 44) / 75
+    close(await second(80, 80), [(100 * (busy / (1 + busy))) / 0.85])
+    close(await second(62, 80), [93])
+    // No lower than this at once, nor than what is worth a proof.
+    close(await second(500, 70), [85])
+    close(await second(500, 91), [91])
+    // Failures tell no wait.
+    close(await second(Number.NaN, 80), [93])
   })
 
   test('requests that failed are told', async () => {
@@ -260,6 +274,20 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     expect(each).toEqual([100, 100, 100, 100])
     expect(found).toMatchObject({ held: true, capacityRps: 100, proven: false })
     expect((await confirmed(unprovenAt(2))).found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+  })
+
+  test('gives way at once where a miss is the likelier', async () => {
+    const missing = (load: Open) => open(load, load.rateRps === 100 ? (i) => (i % 40 === 10 ? 62 : 5) : undefined)
+    close((await confirmed(missing, { leastProvenRps: 80 })).each, [100, 93, 93])
+    // Where nothing lower is worth it, it is looked at until it is certain.
+    expect((await confirmed(missing, { leastRps: 100 })).each.length).toBeGreaterThan(1)
+  })
+
+  test('is not tried again, nor a higher one, once a lower one is proven', async () => {
+    const ms = (rateRps: number) => (rateRps > 96 ? slow : rateRps > 85 ? over(2) : undefined)
+    const { found, rates } = await confirmed((load) => open(load, ms(load.rateRps)), { leastProvenRps: 70 })
+    close(rates, [100, 95, 0.93 * 95, 0.93 ** 2 * 95])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(0.93 ** 2 * 95, 9), proven: true })
   })
 
   test('gives way step by step, and the last one gets its time', async () => {

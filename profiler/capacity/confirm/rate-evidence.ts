@@ -10,6 +10,8 @@ import { inARow } from './joined-runs.ts'
 
 /** An e-value that ends it at once as missed, for good: 99 %. */
 const enough = 100
+/** One that makes a miss the likelier: where a lower rate may be proven it is given up, before its time to meet pauses is over. */
+const likelier = 2
 /** What counts as proven, at whatever look it is reached first: 95 % (Ville's inequality: an e-process exceeds 20 with at most that chance, ever). */
 const sufficient = 20
 /** Part of the time that a proof takes at least: a stall that comes more seldom than that has not been looked for. */
@@ -18,6 +20,10 @@ const leastShare = 1 / 3
 const longest = 2
 /** Of a rate that is to be confirmed, the share of its time that a server is busy, roughly; the less it is, the sooner its queue forgets: neighbours are alike by 1 / (1 - that)². */
 const usuallyBusy = 0.85
+/** Where the percentile of a lower rate is aimed at, as a part of what waiting the limit leaves: one just below it is seldom proven. */
+const aim = 0.8
+/** The lowest rate that is aimed at, as a part of the one that was too high: what heaps up where a server falls behind says little of one that keeps up. */
+const furthestDown = 0.85
 /** Of its requests so many say as much as one, at the least. */
 const usualDispersion = 3
 /** Where nothing will be proven, one window lasts so many of the longest limit: a server that is asked for 5 % more than it does keeps its limit for twenty times as long. */
@@ -106,6 +112,7 @@ export class RateEvidence {
     if (run.cutMs !== undefined || failsTooOften(point, slo) || this.evidence().missed >= enough) return 'missed'
     const almost = 1e-6 * seconds
     const holds = this.keptBy(state.played)
+    if (!holds && countedS < seconds - almost && this.evidence().missed >= likelier && this.lowerMayBeProven) return 'unproven'
     // A pause may come back: there is no early end.
     if (!this.mayEnd) return undefined
     if (holds && this.proven && !this.hasPaused) return 'holds'
@@ -150,6 +157,21 @@ export class RateEvidence {
   /** Whether enough time was looked at to meet pauses, without which nothing is proven. */
   get mayEnd(): boolean {
     return this.lookedForS >= (leastShare - 1e-6) * this.question.seconds
+  }
+
+  /**
+   * The rate at which the percentile would be well within the limit, were the server as busy here as one usually is: waits go with u / (1 - u) of the
+   * time u that it is busy (Kingman, Mathematical Proceedings of the Cambridge Philosophical Society 57 (1961)). Infinite where it is so here, and where
+   * failures decide, which tell no wait.
+   * @param unloadedMs the latency without waiting
+   */
+  easierRps(unloadedMs: number): number {
+    const { rateRps, slo } = this.question
+    const waitMs = this.state === undefined ? 0 : this.state.played.point.sloMs - unloadedMs
+    const aimMs = aim * Math.max(0, slo.limitMs - unloadedMs)
+    if (waitMs <= aimMs || !Number.isFinite(waitMs)) return Number.POSITIVE_INFINITY
+    const busy = ((usuallyBusy / (1 - usuallyBusy)) * aimMs) / waitMs
+    return rateRps * Math.max(furthestDown, busy / (1 + busy) / usuallyBusy)
   }
 
   /** Of the windows so far, whatever they prove. */
