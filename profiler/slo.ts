@@ -1,7 +1,7 @@
 /** What an SLO is about, what keeping it means for a window of requests, and what it is called. The one place that knows. */
 import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import { binomialCdf } from './statistics/percentile.ts'
-import type { LoadRun, Slo, SloLimit } from './types.ts'
+import type { LoadPoint, LoadRun, Slo, SloLimit } from './types.ts'
 
 /** Latencies of one streamed answer, ms. */
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
@@ -97,6 +97,12 @@ export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
   return { ...slo, limits, limitMs: limits[0]!.limitMs }
 }
 
+/** The SLO with each of its limits so much later. */
+export function laterBy(slo: Slo, ms: number): Slo {
+  const limits = slo.limits && limitsOf(slo).map((limit) => ({ ...limit, limitMs: limit.limitMs + ms }))
+  return { ...slo, ...(limits && { limits }), limitMs: limits?.[0]?.limitMs ?? slo.limitMs + ms }
+}
+
 /** How many requests took no longer than a limit; one that has no latency failed, and did not. */
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
@@ -126,6 +132,13 @@ export function failsTooOften({ requests, errors }: Omit<Window, 'sloMs'>, { max
 
 /** Whether a window keeps the SLO: its percentile and its failures. */
 export const keeps = (window: Window, slo: Slo): boolean => window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
+
+/** Whether a window that missed the SLO may have done so for its late sends alone: by more than they were late, the server was, and failures are no lateness. */
+export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
+  point.generatorSaturated && point.sloMs - point.latenessP99Ms <= slo.limitMs && !failsTooOften(point, slo)
+
+/** Whether a window that missed the SLO says nothing of the server: its sends were late by as much, or the machine kept it waiting. */
+export const saysNothing = (point: LoadPoint, slo: Slo): boolean => point.disturbed === true || missedByLateSends(point, slo)
 
 /** As `keeps`, of a window of which only counts are known: `over` failed or took longer than the limit. */
 export const keepsCounts = ({ over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number }, slo: Slo): boolean =>

@@ -1,5 +1,5 @@
 import { max } from 'simple-statistics'
-import { apart, failsTooOften, keeps, keepsSurely, longestLimitMs } from '../slo.ts'
+import { apart, failsTooOften, keeps, keepsSurely, longestLimitMs, missedByLateSends } from '../slo.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
 import { withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
@@ -153,7 +153,7 @@ class RateBisection {
   /** What kept a window from holding that was not the server; late sends count as latency: what holds holds all the same. */
   private spoiler(point: LoadPoint): keyof typeof spoiltBy | undefined {
     if (keeps(point, this.session.slo)) return undefined
-    if (point.generatorSaturated && point.sloMs - point.latenessP99Ms <= this.session.slo.limitMs) return 'generator-limit'
+    if (missedByLateSends(point, this.session.slo)) return 'generator-limit'
     return point.disturbed ? 'disturbed' : undefined
   }
 

@@ -2,7 +2,7 @@
 import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { keptUnder, provenUnder } from '../../profiler/capacity/other-slo/kept-under.ts'
 import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
-import { countsTheSame, keeps, sameSlo } from '../../profiler/slo.ts'
+import { countsTheSame, keeps, sameSlo, saysNothing } from '../../profiler/slo.ts'
 import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 
 /** A window under an SLO. */
@@ -40,7 +40,7 @@ export function heldRpsOf(windows: readonly Window[]): number | undefined {
 function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
   if (!sameSlo(measured, slo)) return keptUnder(point, slo)
   if (keeps(point, slo) && !point.cut) return true
-  return point.generatorSaturated || point.disturbed ? undefined : false
+  return saysNothing(point, slo) ? undefined : false
 }
 
 function latencyOf(point: LoadPoint, measurement: Measurement, slo: Slo): Pick<Window, 'sloMs' | 'sloCi95Ms'> {

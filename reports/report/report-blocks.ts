@@ -277,7 +277,9 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
     `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of ${r.slo.classes ? 'the requests of each class, by itself,' : 'all requests'} keep every limit (${sloText(r.slo)}), failed requests counted as missing them` : `the ${sloName(r.slo)}${r.slo.classes ? ', by itself,' : ' of all requests'} stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
     `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
     `Intervals: 90 % for capacities, 95 % and distribution-free for percentiles. Searches ended: ${outcomes.join(', ') || 'none'}.`,
-    ...(saturated > 0 ? [`${saturated} load steps are not used because the generator itself was late.`] : []),
+    ...(saturated > 0
+      ? [`In ${saturated} load steps the generator itself was late: a limit missed by no more than that is not held against the server.`]
+      : []),
     `Throughput per dollar uses the prices given; they are exact, only capacities are uncertain.`,
   ]
 }

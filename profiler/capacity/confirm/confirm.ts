@@ -155,7 +155,8 @@ class ConfirmationUnderWay {
     }
     this.found ??= this.unproven
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
-    return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
+    const outcome = this.spoiltRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
+    return this.result(outcome, last, idle.run)
   }
 
   private learn(tried: Tried, unloaded: LoadPoint): void {

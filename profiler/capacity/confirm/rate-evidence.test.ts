@@ -33,7 +33,7 @@ describe('before any window counted', () => {
   })
 
   test('what can be shown is the window that was spoilt last, or the one with a pause', () => {
-    const [first, last] = [window(slow, { latenessP99Ms: 40 }), window(slow, { latenessP99Ms: 30 })]
+    const [first, last] = [window(slow, { latenessP99Ms: 60 }), window(slow, { latenessP99Ms: 55 })]
     expect(after([first, last]).played).toBe(last)
     const paused = window(pausing)
     expect(after([paused]).played).toBe(paused)

@@ -1,5 +1,5 @@
 /** What windows of open load at one rate have shown so far, looked at after each: whether that is enough to say that the SLO holds there, or does not. */
-import { apart, countWithin, failsTooOften, keeps, longestLimitMs } from '../../slo.ts'
+import { apart, countWithin, failsTooOften, keeps, longestLimitMs, saysNothing } from '../../slo.ts'
 import { type OverShare, overShare } from '../../statistics/dependence.ts'
 import { leftOut, loadPointOf } from '../../statistics/load-point.ts'
 import { evidenceOn, sureness } from '../../statistics/sequential.ts'
@@ -81,7 +81,7 @@ export class RateEvidence {
   add(played: Played): void {
     const { slo } = this.question
     if (!this.keptBy(played)) {
-      if (played.point.generatorSaturated || played.point.disturbed || leftOut(played.run)) {
+      if (saysNothing(played.point, slo) || leftOut(played.run)) {
         this.spoilt++
         this.spoiltInARow++
         this.lastSpoilt = played

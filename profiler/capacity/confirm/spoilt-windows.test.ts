@@ -21,6 +21,17 @@ describe('a window that something else may have spoilt', () => {
     expect((await confirmed((load) => open(load, undefined, spoilt))).each).toEqual([100, 100])
   })
 
+  test('by late sends that explain no more than a part of what it is over the limit was not', async () => {
+    const late = (ms: number) => (load: Open) =>
+      open(load, load.rateRps > 96 ? (i) => (i % 20 === 10 ? ms : 5) : undefined, { latenessP99Ms: 4 })
+    const missed = await confirmed(late(64.1))
+    close(missed.each, [100, 95, 95])
+    expect(missed.found).toMatchObject({ outcome: 'converged', capacityCi90Rps: [95, expect.closeTo(100, 9)] })
+    expect((await confirmed(late(64))).each.slice(0, 4)).toEqual([100, 100, 100, expect.closeTo(82, 9)])
+    // Nor is the generator what a miss is put down to.
+    expect((await confirmed(late(64.1), { leastRps: 100 })).found).toMatchObject({ outcome: 'budget', capacityCi90Rps: [0, 100] })
+  })
+
   test('three times says nothing of the server at that rate', async () => {
     const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
     close(

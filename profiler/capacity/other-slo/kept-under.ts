@@ -1,6 +1,6 @@
 /** Whether a stored window keeps another SLO than it was measured for, as far as its recorded latencies tell. Pure: also runs in a browser. */
 import type { LatencyMetric } from '../../latency-metrics.ts'
-import { failsTooOften, limitsFor, limitsOf, mostOver } from '../../slo.ts'
+import { failsTooOften, laterBy, limitsFor, limitsOf, mostOver } from '../../slo.ts'
 import { provesPercentile } from '../../statistics/early-stopping.ts'
 import { countWithin } from '../../statistics/latency-record.ts'
 import { keptPercentiles } from '../../statistics/latency-summary.ts'
@@ -11,13 +11,16 @@ import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../../types.ts'
  * spoilt can keep an SLO in spite of it, but not miss one; one that was cut short can miss one only.
  */
 export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
-  const spoilt = point.generatorSaturated || point.disturbed === true
-  if (failsTooOften(point, slo)) return spoilt ? undefined : false
+  const missed = point.disturbed === true ? undefined : false
+  if (failsTooOften(point, slo)) return missed
   const each = partsUnder(point, slo)
   if (each === undefined) return undefined
   const { load } = point
   const whole = point.cut && load.kind === 'open' ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests) : 1
-  if (each.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))) return spoilt ? undefined : false
+  const misses = (parts: typeof each) => parts.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))
+  // Of late sends, by more than they were late.
+  if (misses(each))
+    return point.generatorSaturated && !misses(partsUnder(point, laterBy(slo, point.latenessP99Ms)) ?? []) ? undefined : missed
   return !point.cut && each.every(({ requests, over: [, most] }) => most <= mostOver(slo, requests)) ? true : undefined
 }
 

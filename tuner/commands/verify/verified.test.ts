@@ -38,11 +38,17 @@ test.each(['generator-limit', 'disturbed'] as const)('a load that ended as %s te
 })
 
 test('what a clean window missed at the rate itself counts, whatever became of those at lower rates', () => {
-  const saturated = (offeredRps: number, sloMs: number) => ({ ...loadPoint(offeredRps, sloMs), generatorSaturated: true })
+  const saturated = (offeredRps: number, sloMs: number, latenessP99Ms = 30) => ({
+    ...loadPoint(offeredRps, sloMs),
+    generatorSaturated: true,
+    latenessP99Ms,
+  })
   const limited = { outcome: 'generator-limit', capacityRps: 0 } as const
   const missed = verifiedOf(question, complete({ ...limited, points: [loadPoint(200, 70), saturated(190, 90)] }))
   expect(missed).toMatchObject({ finding: 'does not hold', sloMs: 70 })
   expect(verifiedOf(question, complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] })).finding).toBe('unknown')
+  // By more than its sends were late.
+  expect(verifiedOf(question, complete({ ...limited, points: [saturated(200, 70, 4)] })).finding).toBe('does not hold')
   const again = verifiedOf(question, complete({ ...limited, points: [saturated(200, 20), loadPoint(200, 70), saturated(200, 30)] }))
   expect(again).toMatchObject({ finding: 'does not hold', sloMs: 70 })
 })

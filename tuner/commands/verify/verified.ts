@@ -1,5 +1,5 @@
 /** What a verification comes to: whether the SLO held at the rate that was asked, in words and as a document. */
-import { keeps } from '../../../profiler/slo.ts'
+import { keeps, saysNothing } from '../../../profiler/slo.ts'
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -48,14 +48,15 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   const { measurement } = trial
   const { capacityRps: heldRps, outcome, caveats } = measurement
   const windows = measurement.points.filter((point) => isAt(point, askedRps))
-  const at = windows.findLast((point) => !isSpoilt(point)) ?? windows.at(-1)
+  const clean = windows.findLast(({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed)
+  const at = clean ?? windows.findLast((point) => !saysNothing(point, slo)) ?? windows.at(-1)
   const figures = { heldRps, ...(at && { sloMs: at.sloMs }), caveats }
   const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
   const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
   if (outcome === 'converged' && heldRps >= askedRps * (1 - sameRate))
     return { ...common, ...figures, finding: 'holds', verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})` }
-  // What a clean window missed at the rate itself is not taken back by those at lower rates.
-  const missed = at !== undefined && !isSpoilt(at) && !keeps(at, slo)
+  // What a window missed at the rate itself is not taken back by those at lower rates.
+  const missed = at !== undefined && !keeps(at, slo) && !saysNothing(at, slo)
   if (!missed && (outcome === 'generator-limit' || outcome === 'disturbed')) {
     const verdict = `Not known: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
     return { ...common, ...figures, finding: 'unknown', verdict }
@@ -71,6 +72,3 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
 
 /** A window of open load that was meant to have a rate; Poisson arrivals come near it. */
 const isAt = ({ load }: LoadPoint, rateRps: number): boolean => load.kind === 'open' && Math.abs(load.rateRps / rateRps - 1) < sameRate
-
-/** It says nothing of the server. */
-const isSpoilt = ({ generatorSaturated, disturbed }: LoadPoint): boolean => generatorSaturated || disturbed === true
