@@ -109,14 +109,14 @@ export class RateEvidence {
     if (this.spoiltInARow > mostSpoiltInARow || this.spoilt > mostSpoilt) return 'spoilt'
     if (state === undefined) return undefined
     const { point, run } = state.played
-    if (run.cutMs !== undefined || failsTooOften(point, slo) || this.evidence().missed >= enough) return 'missed'
-    const almost = 1e-6 * seconds
+    const { missed } = this.evidence()
+    if (run.cutMs !== undefined || failsTooOften(point, slo) || missed >= enough) return 'missed'
     const holds = this.keptBy(state.played)
-    if (!holds && countedS < seconds - almost && this.evidence().missed >= likelier && this.lowerMayBeProven) return 'unproven'
+    const over = countedS >= (1 - 1e-6) * seconds
+    if (!holds && !over && missed >= likelier && this.lowerMayBeProven) return 'unproven'
     // A pause may come back: there is no early end.
     if (!this.mayEnd) return undefined
     if (holds && this.proven && !this.hasPaused) return 'holds'
-    const over = countedS >= seconds - almost
     if (over && !holds) return 'missed'
     if (over && this.proven) return 'holds'
     if (this.mayBeProven) return undefined

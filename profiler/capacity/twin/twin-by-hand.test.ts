@@ -24,7 +24,6 @@ const times = (n: number, step: Step): Step[] => Array<Step>(n).fill(step)
 const always = (step: Step, more: Partial<Twin> = {}): Twin => ({
   steps: stepsOf([step]),
   binOf: Int32Array.of(0, 0),
-  binOfStep: Int32Array.of(0),
   bins: [Int32Array.of(0)],
   rows: steady,
   ...more,
@@ -95,7 +94,7 @@ describe('groups of steps', () => {
 
   test('know the group of each step', () => {
     const twin = twinOf(stepsOf([...times(8, { present: 2, tookMs: 20 }), ...times(8, { present: 1, tookMs: 10 })]))
-    expect([...twin.binOfStep]).toEqual([...Array<number>(8).fill(1), ...Array<number>(8).fill(0)])
+    expect(twin.steps.present.map((k) => twin.binOf[k])).toEqual([...Array<number>(8).fill(1), ...Array<number>(8).fill(0)])
     expect(twin.bins.map((bin) => [...bin])).toEqual([
       [8, 9, 10, 11, 12, 13, 14, 15],
       [0, 1, 2, 3, 4, 5, 6, 7],
@@ -199,7 +198,6 @@ describe('a twin under arrivals', () => {
     const twin: Twin = {
       steps: stepsOf([{ tookMs: 10 }, { tookMs: 100 }]),
       binOf: Int32Array.of(0, 0, 1),
-      binOfStep: Int32Array.of(0, 1),
       bins: [Int32Array.of(0), Int32Array.of(1)],
       rows: steady,
     }
@@ -213,7 +211,6 @@ describe('a twin under arrivals', () => {
     const single: Twin = {
       ...twin,
       binOf: Int32Array.of(0, 0),
-      binOfStep: new Int32Array(500),
       bins: [Int32Array.from({ length: 500 }, (_, i) => i)],
       rows: steady,
     }
@@ -231,9 +228,9 @@ describe('a twin drawn anew', () => {
   const twin = twinOf(stepsOf(Array.from({ length: n }, (_, i) => ({ tookMs: 100 + (i % 7), rank: i }))))
 
   test('has half as many steps, four in five of them after the one before them', () => {
-    const { steps, binOfStep } = bootstrap(twin, seeded(3))
+    const { steps, bins } = bootstrap(twin, seeded(3))
     expect(steps.present).toHaveLength(n / 2)
-    expect(binOfStep).toHaveLength(n / 2)
+    expect(bins.flatMap((bin) => [...bin])).toHaveLength(n / 2)
     const followed = steps.rank.filter((rank, i) => i > 0 && rank === (steps.rank[i - 1]! + 1) % n).length / (n / 2)
     expect(followed).toBeGreaterThan(0.77)
     expect(followed).toBeLessThan(0.83)
@@ -247,16 +244,15 @@ describe('a twin drawn anew', () => {
     const given: Twin = {
       steps: rare,
       binOf: Int32Array.of(0, 0, 1),
-      binOfStep: Int32Array.from(rare.present, (k) => k - 1),
       bins: [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400)],
       rows: steady,
       drain: { most: 2, msEach: 1 },
       places: 9,
     }
     for (const seed of [1, 2, 3, 4, 5, 6]) {
-      const { steps, bins, binOfStep, drain, places, binOf } = bootstrap(given, seeded(seed))
+      const { steps, bins, drain, places, binOf } = bootstrap(given, seeded(seed))
       expect(bins[1]!.length).toBeGreaterThan(0)
-      for (const i of bins[1]!) expect([steps.present[i], steps.tookMs[i], steps.rank[i], binOfStep[i]]).toEqual([2, 50, 7, 1])
+      for (const i of bins[1]!) expect([steps.present[i], steps.tookMs[i], steps.rank[i], binOf[steps.present[i]!]]).toEqual([2, 50, 7, 1])
       expect(bins[0]!.length + bins[1]!.length).toBe(steps.present.length)
       expect([drain, places, binOf]).toEqual([given.drain, 9, given.binOf])
     }

@@ -13,7 +13,6 @@ function serving(tookMs: number[], workers = 1, places?: number): Twin {
   return {
     steps: { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs: each(0), spreadMs: each(0) },
     binOf: Int32Array.of(0, 0),
-    binOfStep: Int32Array.from(each(0)),
     bins: [Int32Array.from(tookMs.keys())],
     rows: steady,
     workers,

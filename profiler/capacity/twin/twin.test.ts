@@ -89,7 +89,7 @@ describe('a twin', () => {
       .map((seed) => bootstrap(twin, seeded(seed)))
       .map((one) => {
         expect(one.bins.every((bin) => bin.length > 0)).toBe(true)
-        expect(one.bins.every((bin, b) => bin.every((i) => one.binOfStep[i] === b))).toBe(true)
+        expect(one.bins.every((bin, b) => bin.every((i) => one.binOf[one.steps.present[i]!] === b))).toBe(true)
         return saturationOf(one) / saturationOf(twin)
       })
     expect(new Set(rates).size).toBe(5)

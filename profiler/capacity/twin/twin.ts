@@ -22,7 +22,6 @@ export interface Twin {
   readonly steps: Steps
   /** Bin of each number present; the last also serves all larger numbers. */
   readonly binOf: Int32Array
-  readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
   readonly rows: Rows
@@ -117,11 +116,9 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
       ? [ranksIn(scale.longest, steps)]
       : [steps.tookMs, steps.departed]
   const { binOf, bins } = binsOf(steps, compared, largest)
-  const binOfStep = Int32Array.from(steps.present, (k) => binOf[k]!)
   return {
     steps,
     binOf,
-    binOfStep,
     bins,
     rows: rowsOf(steps),
     drain: kind.batching ? undefined : drainOf(steps, largest),
@@ -176,7 +173,6 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   return {
     ...twin,
     steps: drawn,
-    binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
     ...scaleOf(drawn, twin.batching),
   }
