@@ -5,6 +5,11 @@ import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
 import { answersNothing, type Known } from './status.ts'
+import type { Candidate } from './types.ts'
+
+/** Whether nothing is known of a configuration; of imported results some percentiles are not. */
+export const tellsNothing = ({ status, sloMsAtCapacity }: Pick<Candidate, 'status' | 'sloMsAtCapacity'>): boolean =>
+  status === 'failed' || status === 'disturbed' || (status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
 interface Asked {
   readonly slo: Slo

@@ -40,7 +40,7 @@ describe('what is recommended', () => {
   test('the most rate within a price, and the least latency within a price', () => {
     const rate = given({ objective: { kind: 'max-rate', maxPricePerHour: 0.08 } })
     expect(rate.best?.trial).toBe(3)
-    expect(rate.verdict).toContain('where the default does not meet the SLO')
+    expect(rate.verdict).toContain('where the default costs more than is allowed')
     expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe('costs $0.085 per hour, more than $0.08')
     const trials = [...sampleTrials, complete(7, { cpuCores: 8, gpuMemoryPercent: 25, batchSize: 1 }, measured(100, 4))]
     const latency = given({ trials, objective: { kind: 'min-latency', maxPricePerHour: 1 } })

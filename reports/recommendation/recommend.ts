@@ -9,6 +9,7 @@ import { bindingOf } from './binding.ts'
 import { caveatsOf } from './caveats.ts'
 import { type Judged, judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
+import { tellsNothing } from './reasons.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
 import { costAgain } from './unsettled.ts'
@@ -91,7 +92,7 @@ const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms, sure, secon
 })
 
 function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | undefined, all: readonly Judged[]): Conclusion {
-  if (!best) return all.some(tellsSomething) ? 'none' : 'unknown'
+  if (!best) return all.every(({ candidate }) => tellsNothing(candidate)) ? 'unknown' : 'none'
   const { status } = best.candidate
   if (provenance === 'simulated' || provenance === 'imported') return provenance
   if (isConfirmed(status)) return 'confirmed'
@@ -99,10 +100,6 @@ function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | un
 }
 
 const noSearch = { ...confidenceOf(), statement: 'There was no search: of configurations that were not imported nothing is known.' }
-
-/** Imported results do not tell every percentile. */
-const tellsSomething = ({ candidate: { status, sloMsAtCapacity } }: Judged): boolean =>
-  status !== 'failed' && status !== 'disturbed' && !(status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
 /** The first in rank; where one was confirmed that one, unless a rival is better by more than the margin at the rate that it would be confirmed at. */
 function bestOf(all: readonly Judged[], objective: Objective): Judged | undefined {

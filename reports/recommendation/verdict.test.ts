@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Slo } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
 import { slo } from '../samples.contract.ts'
+import type { Status } from './status.ts'
 import type { Candidate, Conclusion } from './types.ts'
 import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
 
@@ -62,6 +63,7 @@ describe('the verdict', () => {
 })
 
 describe('the gain over the default', () => {
+  const out = (capacityRps: number, status: Status): Partial<Candidate> => ({ status, capacityRps, feasible: false, cost: Infinity })
   const gain = (fallback: Partial<Candidate> | undefined, times?: number, objective: Objective = perRequest) =>
     verdictOf(candidate(), 'confirmed', slo, objective, { candidate: fallback && candidate({ trial: 2, ...fallback }), gain: times }).split(
       /requests, |per hour, /,
@@ -70,7 +72,21 @@ describe('the gain over the default', () => {
   test.each<[string, Partial<Candidate> | undefined, number | undefined, string | undefined]>([
     ['none was measured', undefined, 2, undefined],
     ['it is the default', { trial: 1 }, 1, 'which is the default itself'],
-    ['the default misses the SLO', { feasible: false }, undefined, 'where the default does not meet the SLO'],
+    ['the default misses the SLO', out(0, 'measured'), undefined, 'where the default does not meet the SLO'],
+    ['the default missed it when measured again', out(0, 'refuted'), undefined, 'where the default does not meet the SLO'],
+    ['the default cannot serve', out(0, 'infeasible'), undefined, 'where the default does not meet the SLO'],
+    ['the default kept it at no rate tried', out(0, 'bound'), undefined, 'where the default is not known to meet the SLO'],
+    ['the machine spoilt the default', out(0, 'disturbed'), undefined, 'where nothing is known of the default'],
+    ['the default was not measured', out(0, 'failed'), undefined, 'where nothing is known of the default'],
+    [
+      'imported without its percentile',
+      { ...out(0, 'imported'), sloMsAtCapacity: Number.NaN },
+      undefined,
+      'where nothing is known of the default',
+    ],
+    ['the default was cut as it had lost', { ...out(40, 'bound'), bound: 'upper' }, undefined, 'at least 2.5x cheaper than the default'],
+    ['the default was cut, and may be better', { ...out(120, 'bound'), bound: 'upper' }, undefined, 'not settled against the default'],
+    ['the default serves, and is not wanted', out(40, 'confirmed'), undefined, 'where the default is no candidate'],
     ['it is not known', {}, undefined, undefined],
     ['a clear one', {}, 2.34, '2.3x cheaper than the default'],
     ['a small one', {}, 1.01, '1.01x cheaper than the default'],

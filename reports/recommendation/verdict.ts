@@ -3,6 +3,7 @@ import type { Slo } from '../../profiler/types.ts'
 import {
   cost,
   costText,
+  gainOver,
   isTooDear,
   metricOf,
   orderIsOpen,
@@ -14,6 +15,7 @@ import {
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { certaintyPercent, money, percent, sloText, sloValue, times, writing } from '../format.ts'
+import { tellsNothing } from './reasons.ts'
 import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
 import { isUnsettled } from './unsettled.ts'
@@ -50,11 +52,23 @@ function gainPhrase(
 ): string | undefined {
   if (!candidate) return undefined
   if (candidate.trial === best.trial) return 'which is the default itself'
-  if (!candidate.feasible) return 'where the default does not meet the SLO'
+  if (!candidate.feasible) return besideNoCandidate(candidate, best, objective)
   if (gain === undefined && metricOf(objective) === undefined) return undefined
   if (gain === undefined) return `against ${costText(objective, candidate, writing)} of the default`
   const { better, noBetter } = wordsOf(objective.kind)
   return gain < 1.005 ? noBetter : `${times(gain)} ${better} the default`
+}
+
+/** Beside a default that is no candidate: what is known of it, and no more. */
+function besideNoCandidate(fallback: Candidate, best: Candidate, objective: Objective): string {
+  if (tellsNothing(fallback)) return 'where nothing is known of the default'
+  if (fallback.bound === 'upper' && fallback.capacityRps > 0) {
+    const least = gainOver(objective, best.cost, cost(objective, fallback)) ?? 0
+    return least >= 1.005 ? `at least ${times(least)} ${wordsOf(objective.kind).better} the default` : 'not settled against the default'
+  }
+  if (isTooDear(objective, fallback.pricePerHour)) return 'where the default costs more than is allowed'
+  if (fallback.capacityRps > 0) return 'where the default is no candidate'
+  return `where the default ${fallback.status === 'bound' ? 'is not known to meet' : 'does not meet'} the SLO`
 }
 
 /** The verdict when nothing meets the SLO. */

@@ -96,7 +96,7 @@ function reasons(r: Recommendation): string[] {
           ? [
               `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
             ]
-          : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
+          : [`The default (${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`]
   const [low, high] = confirmation?.sloCi95Ms ?? []
   const how = confirmation?.held ? (confirmation.proven ? 'Confirmed' : 'Held') : 'Not confirmed: missed'
   const proof = confirmation && proofText(confirmation)

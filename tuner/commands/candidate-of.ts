@@ -1,15 +1,16 @@
-import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { exitCodes, UserError } from '../exit-codes.ts'
+import { type Candidate, conclusions, type Recommendation } from '../../reports/recommendation/types.ts'
+import { exitCodeOf, exitCodes, UserError } from '../exit-codes.ts'
 import { parseCount } from '../experiment/units.ts'
 
 /** The recommended candidate, or that of a trial. @throws UserError where there is none */
-export function candidateOf({ best, nearest, alternatives, experimentId }: Recommendation, trial: string | undefined): Candidate {
+export function candidateOf(recommendation: Recommendation, trial: string | undefined): Candidate {
+  const { best, nearest, alternatives, experimentId, conclusion } = recommendation
   if (trial === undefined) {
     if (best) return best
     throw new UserError(
-      `experiment ${experimentId} has no configuration that meets the SLO`,
+      `experiment ${experimentId}: ${conclusions[conclusion]}`,
       'name a trial with --trial, or show it under another SLO: tune show --slo',
-      exitCodes.sloUnmet,
+      exitCodeOf(recommendation),
     )
   }
   const number = parseCount(trial, 1)

@@ -4,6 +4,7 @@ import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
 import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
+import { conclusions } from '../../reports/recommendation/types.ts'
 import { renderSvg } from '../../reports/report/charts/svg.ts'
 import { toHtml } from '../../reports/report/document/html.ts'
 import { objectiveDocument } from '../../reports/report/objective-document.ts'
@@ -103,7 +104,7 @@ export async function specText({ described, trials }: Current, whatIf: WhatIf, w
   if (!target) throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
   const recommendation = new Ranker(described.dashboard).recommend(trials, whatIf)
   const { best } = recommendation
-  if (!best) throw new UserError('no configuration meets the SLO: there is nothing to deploy')
+  if (!best) throw new UserError(`${conclusions[recommendation.conclusion]}: there is nothing to deploy`)
   const { headroom } = described.experiment
   const { objective, slo } = whatIf
   const experiment = {

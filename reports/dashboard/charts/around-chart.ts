@@ -152,7 +152,7 @@ export function parallelOption({ parameters, candidates, best, objective }: Para
   const row = (c: Candidate) => [...varying.map(({ name }, i) => placeOf(c.configuration[name], scales[i]!)), ...figuresOf(c), c.trial]
   const kinds = [
     { name: 'meets the SLO', of: (c: Candidate) => c.feasible && c !== best, line: { color: colour(0, theme), width: 1.2, opacity: 0.45 } },
-    { name: 'misses the SLO', of: (c: Candidate) => !c.feasible, line: { color: theme.muted, width: 1, opacity: 0.5, type: 'dashed' } },
+    { name: 'no candidate', of: (c: Candidate) => !c.feasible, line: { color: theme.muted, width: 1, opacity: 0.5, type: 'dashed' } },
     { name: 'recommended', of: (c: Candidate) => c === best, line: { color: theme.good, width: 4, opacity: 1 } },
   ]
   return {

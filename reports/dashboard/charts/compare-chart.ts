@@ -1,6 +1,6 @@
 /** Several experiments on the axes of money and capacity, each with its own cheapest line and its recommended one. Pure. */
 import { money as dollars, rate } from '../../format.ts'
-import type { Recommendation } from '../../recommendation/types.ts'
+import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
   type Bill,
   billName,
@@ -85,6 +85,6 @@ export const compareWords = (compared: readonly Compared[], bill: Bill): string 
     .map(({ id, recommendation: r }) =>
       r.best
         ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(billOf(bill, r)(r.best))} ${billName(bill)}`
-        : `${id}: nothing meets the SLO`,
+        : `${id}: ${conclusions[r.conclusion]}`,
     )
     .join('; ')}`

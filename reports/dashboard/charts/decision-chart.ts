@@ -3,7 +3,7 @@ import { asksOf, cost, demandOf, type ObjectiveKind, objectiveKinds, objectiveOf
 import { money as dollars, rate, times } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
-import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { openRivalsOf } from '../../recommendation/unsettled.ts'
 import { deviceOf } from '../ranking.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
@@ -300,7 +300,7 @@ function gained(from: Candidate, to: Candidate, text: string, at: (c: Candidate)
 export function decisionWords(r: Recommendation, bill: Bill): string {
   const dollarsOf = billOf(bill, r)
   const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
-  if (!r.best) return `Money against capacity of ${served.length} configurations: none meets the SLO`
+  if (!r.best) return `Money against capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) => `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
   return `Money against capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Default: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
     served,

@@ -82,7 +82,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
         ...devices,
         'Pareto front',
         ...qualityFrontNames(r).map((name, i) => ({ name, itemStyle: { opacity: 0 }, lineStyle: { type: dashOf(i), width: 2 } })),
-        ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : []),
+        ...(all.some((c) => !c.feasible) ? ['no candidate'] : []),
       ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
@@ -127,7 +127,7 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], x: 
   return {
     type: 'scatter',
     id: 'missed',
-    name: 'misses the SLO',
+    name: 'no candidate',
     symbol: many ? 'rect' : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
     symbolSize: many ? dot : 9,
     large: many,

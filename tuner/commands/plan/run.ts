@@ -7,6 +7,7 @@ import { type Plan, type PlanInput, type PlanUnit, planCapacity } from '../../..
 import { assumedStartup, perNodeOf } from '../../../reports/plan/startup.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { judge } from '../../../reports/recommendation/judged.ts'
+import { conclusions } from '../../../reports/recommendation/types.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
@@ -18,7 +19,7 @@ import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { type Resources, resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodes, UserError } from '../../exit-codes.ts'
+import { exitCodeOf, exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
@@ -193,11 +194,11 @@ function unitsOf(
   const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
   if (missing.length > 0 || chosen.length === 0) {
     const known = serving.map((j) => j.candidate.trial).join(', ')
-    const what = missing.length > 0 ? `no trial ${missing.join(', ')} that serves` : 'no configuration that meets the SLO'
+    const what = missing.length > 0 ? ` has no trial ${missing.join(', ')} that serves` : `: ${conclusions[recommendation.conclusion]}`
     throw new UserError(
-      `experiment ${record.id} has ${what}`,
+      `experiment ${record.id}${what}`,
       known ? `those that do: ${known}` : 'name another SLO with --slo',
-      missing.length > 0 ? exitCodes.usage : exitCodes.sloUnmet,
+      missing.length > 0 ? exitCodes.usage : exitCodeOf(recommendation),
     )
   }
   return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {

@@ -1,7 +1,7 @@
 /** What experiments came to, a column each, and the configurations that two of them measured. */
 import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
-import type { Recommendation } from '../../../recommendation/types.ts'
+import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { askedOtherwise, pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
 import { type Child, h, table } from '../dom.ts'
@@ -19,7 +19,7 @@ export interface Side {
 export function sideBySide(sides: readonly Side[]): HTMLElement[] {
   const row = (name: string, of: (side: Side) => Child): Child[] => [name, ...sides.map(of)]
   const best = (of: (c: NonNullable<Recommendation['best']>) => string) => (side: Side) =>
-    side.recommendation.best ? of(side.recommendation.best) : 'nothing meets the SLO'
+    side.recommendation.best ? of(side.recommendation.best) : conclusions[side.recommendation.conclusion]
   return [
     table(
       ['', ...sides.map(({ experiment }) => experiment.id)],

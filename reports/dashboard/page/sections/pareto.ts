@@ -1,6 +1,7 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
 import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
+import { conclusions } from '../../../recommendation/types.ts'
 import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto-chart.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App } from '../app.ts'
@@ -40,7 +41,7 @@ export function paretoSection(app: App): Section {
       ),
     )
     chart.describe(
-      `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : 'None meets the SLO.'} Front: ${r.front.map((c) => `${sloValue(r.slo, c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
+      `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : `${conclusions[r.conclusion]}.`} Front: ${r.front.map((c) => `${sloValue(r.slo, c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
     )
     handle.place()
   }

@@ -15,7 +15,7 @@ import {
 } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
-import { bindings, type Recommendation } from '../../../recommendation/types.ts'
+import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
@@ -214,4 +214,4 @@ function runnersUp(r: Recommendation): HTMLElement[] {
 
 /** What the page's title says. */
 export const titleOf = ({ experiment, recommendation: r }: Shown): string =>
-  `${experiment.name}: ${r.best ? r.best.label : 'nothing meets the SLO'} - tune`
+  `${experiment.name}: ${r.best ? r.best.label : conclusions[r.conclusion]} - tune`
