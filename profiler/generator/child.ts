@@ -55,7 +55,7 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
 /** A closed loop on a fast server, by autocannon; undefined where that cannot play it. */
 async function playFast(sender: Sender, to: HttpTarget, load: Load, signal: AbortSignal): Promise<LoadRun | undefined> {
   if (load.kind !== 'closed' || beyondAutocannon || answeredRps < fastRps || !suitsAutocannon(to, load)) return undefined
-  const run = await playAutocannon(to, load, signal)
+  const run = await playAutocannon(to, load, signal, answeredRps)
   beyondAutocannon = run === undefined
   return run && { ...run, elapsedS: run.elapsedS + (await caughtUpS(sender, to)) }
 }

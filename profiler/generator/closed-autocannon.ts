@@ -45,18 +45,28 @@ export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =
   !target.http2 &&
   !target.url.startsWith('https:')
 
-/** Plays a closed loop. Undefined when the server does what autocannon's interface has no place for: nothing of it counts then. Rejects with the signal's reason. */
-export async function playAutocannon(target: HttpTarget, load: ClosedLoad, signal: AbortSignal): Promise<LoadRun | undefined> {
+/**
+ * Plays a closed loop. Undefined when the server does what autocannon's interface has no place for: nothing of it counts then. Rejects with the signal's reason.
+ * @param expectedRps how many requests it may send, per second
+ */
+export async function playAutocannon(
+  target: HttpTarget,
+  load: ClosedLoad,
+  signal: AbortSignal,
+  expectedRps: number,
+): Promise<LoadRun | undefined> {
   const tally = new Tally(target, load)
   const watch = new StallWatch(tickMs)
-  const cpu = process.cpuUsage()
   let stop = () => {}
   const finished = new Promise<void>((resolve, reject) => {
-    const instance = autocannon(optionsFor(target, load, tally), (error) => (error ? reject(error) : resolve()))
+    const instance = autocannon(optionsFor(target, load, tally, expectedRps), (error) => (error ? reject(error) : resolve()))
     stop = () => instance.stop()
     instance.on('response', (client, status, _bytes, ms) => tally.answered(client, status, ms))
     instance.on('reqError', () => tally.giveUp())
   })
+  // Its clients are there, each with the requests that it built, and none was sent yet.
+  tally.begin()
+  const cpu = process.cpuUsage()
   const ticker = setInterval(() => {
     watch.tick(tally.now())
     if (signal.aborted || tally.over()) stop()
@@ -79,7 +89,7 @@ export async function playAutocannon(target: HttpTarget, load: ClosedLoad, signa
   })
 }
 
-function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, tally: Tally): autocannon.Options {
+function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, tally: Tally, expectedRps: number): autocannon.Options {
   const requests = oncePerBody({ bodies: target.bodies.slice(0, mostRequests) }, ({ contentType, body }) => ({
     method: 'POST' as const,
     path: target.path,
@@ -87,7 +97,9 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
     body: typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
   }))
   const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
-  const each = Math.min(requests.length, Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)))
+  const most = Math.min(requests.length, Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)))
+  // Each client builds all that it is given. What all send together is in turn all of the pool.
+  const each = Math.min(most, Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections))
   const address = serverAddress(target.url)!
   let clients = 0
   return {
@@ -102,7 +114,7 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
     skipAggregateResult: true,
     setupClient: (client) => {
       // The clients begin at different places of the pool, and together hold all of it where one cannot.
-      const from = clients++ * Math.max(1, Math.floor(requests.length / connections))
+      const from = Math.floor((clients++ * requests.length) / connections)
       client.setRequests(Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!))
       client.on('headers', (head) => {
         const { shouldKeepAlive, headers = [] } = head as { shouldKeepAlive?: boolean; headers?: readonly string[] }
@@ -121,7 +133,7 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
 class Tally {
   readonly recorder = new Recorder()
   unfit = false
-  private readonly startMs = performance.now()
+  private startMs = performance.now()
   private readonly endMs: number
   /** When each client sent what it has under way: with its last answer. */
   private readonly sentMs = new Map<object, number>()
@@ -148,6 +160,13 @@ class Tally {
     this.sentMs.set(client, this.now())
   }
 
+  /** Everything is from now on; what autocannon took as sent before it was not. */
+  begin(): void {
+    const tookMs = this.now()
+    this.startMs += tookMs
+    for (const [client, sentMs] of this.sentMs) this.sentMs.set(client, sentMs - tookMs)
+  }
+
   /** It keeps answers whole until they end, those of all connections together: a long one is read by the other loop, which does not. */
   read(client: object, bytes: number): void {
     this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
@@ -167,10 +186,11 @@ class Tally {
     if (sentMs === undefined) return
     // A request that was lost on a connection that closed is still in the queue: what is told now is its time.
     if (ms > now - sentMs + sameMs) this.giveUp()
-    const index = this.recorder.open(sentMs)
+    const fromMs = Math.max(0, sentMs)
+    const index = this.recorder.open(fromMs)
     const failed = status < 200 || status > 299
     if (failed) this.recorder.failed(index, `status ${status}`)
-    else this.recorder.answered(index, ms)
+    else this.recorder.answered(index, Math.min(ms, now - fromMs))
     this.last = { index, failed }
     this.count(failed)
     this.slowestMs = Math.max(this.slowestMs, ms)
