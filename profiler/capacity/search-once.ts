@@ -175,7 +175,7 @@ export class OpenSearch {
         session.startBudget()
       }
       if (verdict !== 'again') return undefined
-      if (evidence.disturbed) return this.disturbed(disturbedThroughout)
+      if (evidence.disturbed) return this.posterior && evidence.heldRps > 0 ? this.concluded() : this.disturbed(disturbedThroughout)
       session.forgive(run.elapsedS)
     }
   }
@@ -196,7 +196,6 @@ export class OpenSearch {
     return { ...this.result('beaten', detail), ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))) }
   }
 
-  /** The last estimate, and what it is worth. */
   private async ended(): Promise<Searched> {
     const { effort, evidence } = this
     // Only a window that held is a lower bound: where none has, rates fall until one does. One that may have got slower is seen again.
@@ -205,6 +204,12 @@ export class OpenSearch {
       if (failed !== undefined) return failed
       if (evidence.slowed < 1 || evidence.slowing) this.estimate('planned')
     }
+    return this.concluded()
+  }
+
+  /** The last estimate, and what it is worth. */
+  private async concluded(): Promise<Searched> {
+    const { effort, evidence } = this
     this.estimate('last')
     const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
     if (byTheClock !== undefined) return byTheClock

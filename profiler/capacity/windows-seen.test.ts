@@ -112,9 +112,24 @@ test('the server got a request when it was sent, however late', () => {
 })
 
 describe('a window that the machine disturbed', () => {
+  const waited = { machineWait: { server: 0.5 } }
+
+  test('and that kept the SLO all the same holds its rate, and teaches nothing of the server', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, 5))
+    for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
+    expect(seen).toMatchObject({ disturbed: false, heldRps: 125, missedRps: Number.POSITIVE_INFINITY, slowed: 1 })
+    expect(seen.windows).toHaveLength(1)
+    // A sweep has no rate to hold, and one that was cut or stalled has none that it held.
+    expect([add(seen, windowOf(200, 5, waited), false), add(seen, windowOf(200, 5, { ...waited, cutMs: 900 }))]).toEqual(['again', 'again'])
+    const stalls = { stallsMs: Float64Array.of(1000, 2670) }
+    expect([add(evidence(), windowOf(100, 5, stalls)), add(evidence(), windowOf(100, slow, stalls))]).toEqual(['counts', 'again'])
+    expect(seen.heldRps).toBe(125)
+  })
+
   test('is played again, three times; those after it were spoilt for good, until one is not', () => {
     const seen = evidence()
-    const spoilt = windowOf(100, 5, { machineWait: { server: 0.5 } })
+    const spoilt = windowOf(100, slow, waited)
     for (const disturbed of [false, false, false, true, true]) {
       expect(add(seen, spoilt)).toBe('again')
       expect(seen.disturbed).toBe(disturbed)
@@ -126,7 +141,7 @@ describe('a window that the machine disturbed', () => {
 
   test('after one that was not is played again as often, six times in all', () => {
     const seen = evidence()
-    const spoilt = windowOf(100, 5, { machineWait: { server: 0.5 } })
+    const spoilt = windowOf(100, slow, waited)
     for (const each of [3, 3]) {
       for (let i = 0; i < each; i++) add(seen, spoilt)
       expect(seen.disturbed).toBe(false)
@@ -137,14 +152,14 @@ describe('a window that the machine disturbed', () => {
   })
 
   test('was so for more than half of its time, with twice as long after each stall', () => {
-    const stalled = (ms: number) => windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1000 + ms) })
+    const stalled = (ms: number) => windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
     expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual(['counts', 'again'])
   })
 
   test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
       const seen = new Evidence(of, idleMs)
-      for (let i = 0; i < windows; i++) add(seen, windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
+      for (let i = 0; i < windows; i++) add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
       return seen.caveats()
     }
     expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
