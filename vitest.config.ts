@@ -48,7 +48,7 @@ export const pure = [
  * becomes of it (files, failures, what is left behind) are processes: a figure that a busy machine moves is not what they are about.
  */
 const measured = [
-  'profiler/generator/{http-generator,http2,known-servers,machine-watch}',
+  'profiler/generator/{closed-autocannon,http-generator,http2,known-servers,machine-watch}',
   'profiler/bench/known-streams',
   'profiler/protocols/{connection,openai}',
   'profiler/protocols/grpc/*',
