@@ -97,6 +97,8 @@ describe('the gain over the default', () => {
 
   test('in the words of the objective', () => {
     expect(gain({}, 2, mostRate)).toBe('2x the rate of the default')
+    const cut = { ...out(40, 'bound'), bound: 'upper', pricePerHour: 1.2 } as const
+    expect(gain(cut, undefined, mostRate)).toBe('where the default costs more than is allowed')
   })
 })
 

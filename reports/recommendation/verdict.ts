@@ -62,11 +62,11 @@ function gainPhrase(
 /** Beside a default that is no candidate: what is known of it, and no more. */
 function besideNoCandidate(fallback: Candidate, best: Candidate, objective: Objective): string {
   if (tellsNothing(fallback)) return 'where nothing is known of the default'
+  if (isTooDear(objective, fallback.pricePerHour)) return 'where the default costs more than is allowed'
   if (fallback.bound === 'upper' && fallback.capacityRps > 0) {
     const least = gainOver(objective, best.cost, cost(objective, fallback)) ?? 0
     return least >= 1.005 ? `at least ${times(least)} ${wordsOf(objective.kind).better} the default` : 'not settled against the default'
   }
-  if (isTooDear(objective, fallback.pricePerHour)) return 'where the default costs more than is allowed'
   if (fallback.capacityRps > 0) return 'where the default is no candidate'
   return `where the default ${fallback.status === 'bound' ? 'is not known to meet' : 'does not meet'} the SLO`
 }
