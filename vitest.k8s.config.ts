@@ -9,8 +9,9 @@ export default defineConfig({
     fileParallelism: false,
     // A cluster on two cores, under load of its own: two more tries tell a fault from a hiccup.
     retry: process.env.CI ? 2 : 0,
-    testTimeout: 120_000,
-    hookTimeout: 240_000,
+    // As in vitest.config.ts.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
     outputFile: { json: '.ci/results/k8s.json' },
   },
