@@ -25,7 +25,7 @@ test('a short window of many connections and a large pool is load, and all of th
   expect(run?.errorKinds).toEqual({})
   expect(Math.min(...run!.sentMs)).toBe(0)
   expect(run!.sentMs.filter((ms) => ms === 0)).toHaveLength(connections)
-  // Three requests on each connection are not yet a third of the pool.
+  // On a slow machine a second is too short to ask for all of it: then for as many different ones as were sent, or as there are connections.
   if (run!.sentMs.length > 16 * bodies.length) expect(asked.size).toBe(bodies.length)
   else expect(asked.size).toBeGreaterThan(Math.min(connections, 0.9 * run!.sentMs.length))
   expect(run!.latencyMs.every((ms, i) => ms >= 0 && run!.sentMs[i]! + ms <= 1000 * run!.elapsedS)).toBe(true)
