@@ -73,3 +73,39 @@ test('what is untried and may be much better counts against all that was tried',
   expect(answer.probabilityRight).toBeLessThan(1 - answer.probabilityBetterExists + 0.1)
   expect(likeliestAnswer(problem, trials, seed)).toEqual(answer)
 })
+
+describe('what the best of what is untried is expected to save', () => {
+  const led = (values: readonly number[]): Problem => ({
+    space: { parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [...values], scale: 'linear' }], constraints: [] },
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => 1,
+    priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)),
+  })
+  const five = [100, 104, 101, 110, 107].map(
+    (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.001 } }),
+  )
+
+  test('of one: its expected improvement, as a share, with deviations 1.5 times as wide as the model has them', () => {
+    const { rate } = fitSurrogate(led([1, 2, 3, 4, 5, 6]), five, []).believe([{ n: 4 }, { n: 6 }])
+    const [best, mean] = [rate!.mean[0]!, rate!.mean[1]!]
+    const sd = 1.5 * Math.sqrt(rate!.variance[1]!)
+    let [expected, square] = [0, 0]
+    for (let z = -6; z < 6; z += 0.001) {
+      const saved = Math.max(0, -Math.expm1(best - (mean + sd * z)))
+      const weight = (0.001 * Math.exp(-z * z * 0.5)) / Math.sqrt(2 * Math.PI)
+      expected += weight * saved
+      square += weight * saved * saved
+    }
+    const { expectedRegret } = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!
+    expect(expected).toBeGreaterThan(0.01)
+    expect(Math.abs(expectedRegret - expected)).toBeLessThan(3 * Math.sqrt((square - expected ** 2) / 256))
+  })
+
+  test('of many that differ: more than any one of them, and nothing where none can be better', () => {
+    const few = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!.expectedRegret
+    const many = likeliestAnswer(led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]), five, seed)!.expectedRegret
+    expect(many).toBeGreaterThan(1.5 * few)
+    const dear: Problem = { ...led([1, 2, 3, 4, 5, 6]), pricePerHour: (c) => (c.n === 6 ? 10 : 1) }
+    expect(likeliestAnswer(dear, five, seed)!.expectedRegret).toBe(0)
+  })
+})

@@ -13,6 +13,8 @@ interface Answer {
   readonly probabilityRight: number
   /** P(some untried feasible configuration is cheaper than the best believed by more than the tolerance). */
   readonly probabilityBetterExists: number
+  /** Share of the cost of the best of what was tried that the best of what is untried is expected to save: what all trials to come may gain together. */
+  readonly expectedRegret: number
 }
 
 /**
@@ -62,18 +64,20 @@ export function likeliestAnswer(
       tried.map(({ configuration }) => configuration),
     ),
     left: priced(problem, left),
-    target: best.logCost + Math.log(1 - tolerance),
+    bestLogCost: best.logCost,
     tolerance,
   }
   const counted = views.map((view, i) => count(problem, view, question, DRAWS / views.length, rng.fork(`view ${i}`)))
   const right = tried.map((_, i) => counted.reduce((sum, of) => sum + of.right[i]!, 0))
   const better = counted.reduce((sum, of) => sum + of.better, 0)
+  const saved = counted.reduce((sum, of) => sum + of.saved, 0)
   // No finite number of draws shows that something cannot be, or must: Laplace's rule of succession.
   const most = Math.max(...right)
   return {
     configuration: tried[right.indexOf(most)]!.configuration,
     probabilityRight: (most + 1) / (DRAWS + 2),
     probabilityBetterExists: (better + 1) / (DRAWS + 2),
+    expectedRegret: saved / DRAWS,
   }
 }
 
@@ -88,30 +92,31 @@ interface Question {
   readonly tried: Priced
   /** Untried. */
   readonly left: Priced
-  /** ln cost below which an untried one is better. */
-  readonly target: number
+  /** Of the best believed. */
+  readonly bestLogCost: number
   readonly tolerance: number
 }
 
-/** In how many draws of a view each of the tried is the answer, and in how many an untried one is better. */
+/** In how many draws of a view each of the tried is the answer, in how many an untried one is better, and the shares that the best of these saves, summed. */
 function count(
   problem: Problem,
   { surrogate, widening }: View,
-  { tried, left, target, tolerance }: Question,
+  { tried, left, bestLogCost, tolerance }: Question,
   draws: number,
   rng: Rng,
-): { readonly right: readonly number[]; readonly better: number } {
+): { readonly right: readonly number[]; readonly better: number; readonly saved: number } {
+  /** ln cost below which an untried one is better. */
+  const target = bestLogCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, surrogate, left, target)
   const prices = [...tried.prices, ...hopeful.prices]
   const joint = surrogate.draw([...tried.configurations, ...hopeful.configurations], rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
   const right = tried.prices.map(() => 0)
   let better = 0
+  let saved = 0
   const costs = new Float64Array(prices.length)
   for (let draw = 0; draw < draws; draw++) {
     const drawn = joint.next()
-    let least = Infinity
-    let betterExists = false
     for (let i = 0; i < costs.length; i++) {
       const isTried = i < right.length
       const by = isTried ? 1 : widening
@@ -121,13 +126,16 @@ function count(
       const rate = widened(joint.mean.rate?.[i], drawn.rate?.[i], by)
       const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
       costs[i] = cost
-      least = Math.min(least, cost)
-      betterExists ||= !isTried && cost < target
     }
-    if (betterExists) better++
+    const leastTried = Math.min(...costs.subarray(0, right.length))
+    const leastUntried = Math.min(...costs.subarray(right.length))
+    const least = Math.min(leastTried, leastUntried)
+    if (leastUntried < target) better++
+    // Where none of the tried would serve, the best of them is taken for what is believed of it.
+    saved += Math.max(0, -Math.expm1(leastUntried - (leastTried < Infinity ? leastTried : bestLogCost)))
     for (const i of right.keys()) if (costs[i]! < Infinity && costs[i]! <= least - Math.log(1 - tolerance)) right[i] = right[i]! + 1
   }
-  return { right, better }
+  return { right, better, saved }
 }
 
 /** NaN where nothing was modelled. */

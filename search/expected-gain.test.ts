@@ -22,7 +22,11 @@ describe('what another trial is expected to gain', () => {
     rate: { value, logSd: 0.05 },
     ...more,
   })
-  const gain = (observations: readonly Observation[], problem = asked) => assessStop(problem, observations, createRng(1)).expectedGain
+  /** Once there is enough to go by. */
+  const gain = (observations: readonly Observation[], problem = asked) => {
+    const { outlook } = assessStop(problem, observations, createRng(1))
+    return outlook?.trialsAtLeast === 0 ? outlook.gain : undefined
+  }
   /** Of the one that is left, by the formula, deviations so many times as wide. */
   const byHand = (observations: readonly Observation[], left: Configuration, wide = 1) => {
     const { rate } = fitSurrogate(asked, observations, []).believe([...observations.map((o) => o.configuration), left])
@@ -69,6 +73,7 @@ describe('what another trial is expected to gain', () => {
     expect(outlook([read(1, 120), read(2, 100)])).toMatchObject({ trialsAtLeast: 1 })
     expect(outlook([read(1, 120), read(2, 100), read(3, 101)])).toMatchObject({ trialsAtLeast: 0 })
     expect(outlook(five)!.gain).toBe(gain(five))
+    expect(outlook(five)!.regret).toBeGreaterThan(0)
   })
 
   test('is more where readings came out otherwise than foretold', () => {

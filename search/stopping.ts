@@ -37,23 +37,15 @@ export function assessStop(
   const [least, usual] = problem.priorLogRate ? LEAST_WITH_PHYSICS : LEAST
   const withoutGain = Math.min(usual, Math.max(LEAST_OF_FEW, left.length))
   const gain = expectedGain(problem, observations, left)
-  const informed = problem.priorLogRate !== undefined && gain?.informed
+  const answer = gain && likeliestAnswer(problem, observations, rng.fork(`stop after ${observations.length}`), tolerance, left)
+  if (!answer) return { probabilityBetterExists: 1, tolerance, stop: false }
+  const informed = problem.priorLogRate !== undefined && gain.informed
   // Where physics leads, what gained no more than the tolerance is no gain to wait for.
   const gainless = trialsWithoutGain(problem, observations, informed ? tolerance : 0)
   const trialsAtLeast = Math.max(0, withoutGain - gainless, least - observations.length)
-  const outlook = gain && { outlook: { trialsAtLeast, gain: gain.share } }
-  const answer =
-    observations.length < least
-      ? undefined
-      : likeliestAnswer(problem, observations, rng.fork(`stop after ${observations.length}`), tolerance, left)
-  if (!answer) return { probabilityBetterExists: 1, tolerance, stop: false, ...outlook }
+  const outlook = { trialsAtLeast, gain: gain.share, regret: answer.expectedRegret }
+  if (observations.length < least) return { probabilityBetterExists: 1, tolerance, stop: false, outlook }
   const { probabilityBetterExists, probabilityRight } = answer
   const settled = probabilityRight >= SURE && trialsWithoutGain(problem, observations) >= withoutGain
-  return {
-    probabilityBetterExists,
-    tolerance,
-    stop: probabilityBetterExists <= risk && settled,
-    ...(gain && gainless >= withoutGain && { expectedGain: gain.share }),
-    ...outlook,
-  }
+  return { probabilityBetterExists, tolerance, stop: probabilityBetterExists <= risk && settled, outlook }
 }

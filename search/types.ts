@@ -157,13 +157,18 @@ export interface StopAssessment {
   /** 0.05 = 5 %. */
   readonly tolerance: number
   readonly stop: boolean
-  /** Share of the least cost that another trial is expected to save, 0.01 = 1 %. Absent: there is too little to go by. */
-  readonly expectedGain?: number
-  /**
-   * How long it may go on, as far as that can be told: trials there are in any case, and the share of the least cost that the next is believed to save, whether or not that
-   * is enough to go by. Absent while nothing feasible is known.
-   */
-  readonly outlook?: { readonly trialsAtLeast: number; readonly gain: number }
+  /** Absent while nothing feasible is known, or nothing is left. */
+  readonly outlook?: Outlook
+}
+
+/** What there is to gain yet, in shares of the least cost, 0.01 = 1 %. */
+export interface Outlook {
+  /** Trials there are in any case: before them there is too little to go by. */
+  readonly trialsAtLeast: number
+  /** What the next trial is expected to save. */
+  readonly gain: number
+  /** What the best of all that is untried is expected to save: no trials to come can gain more together. */
+  readonly regret: number
 }
 
 /** A seeded generator of random numbers. */

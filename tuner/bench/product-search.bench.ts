@@ -1,9 +1,10 @@
 /**
- * `npm run bench:product [-- --seeds N --only TEXT --priors none,physics]`: the search as `tune` poses and ends it. Trials are made into the records that
+ * `npm run bench:product [-- --seeds N --from N --only TEXT --priors none,physics]`: the search as `tune` poses and ends it. Trials are made into the records that
  * the store keeps, read back as the loop reads them, the stop rule is obeyed, and the winner is the report's: on servers whose truth the
  * device model does not know, and on recorded ones, these also with the prior of a server anchored on five of its cells.
  */
 import { parseArgs } from 'node:util'
+import { mean } from 'simple-statistics'
 import { judge } from '../../reports/recommendation/judged.ts'
 import { CAP, quantile } from '../../search/bench/score.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
@@ -12,7 +13,7 @@ import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Observation, Problem, Rng, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { observationOf } from '../loop/observations.ts'
-import { worthOfTrial } from '../loop/trial-worth.ts'
+import { notWorth, worthOfTrial } from '../loop/trial-worth.ts'
 import { anchoredServer, withTableLacks } from './anchored-server.ts'
 import { type ErrorSize, type PerturbedTable, perturbedTable, scenarios } from './perturbed-truth.ts'
 import { recordedServers } from './recorded-servers.ts'
@@ -20,12 +21,15 @@ import { recordedServers } from './recorded-servers.ts'
 const { values: options } = parseArgs({
   options: {
     seeds: { type: 'string', default: '16' },
+    from: { type: 'string', default: '0' },
     only: { type: 'string', default: '' },
     priors: { type: 'string', default: 'none,physics,wrong' },
     errors: { type: 'string', default: 'model,unseen' },
   },
 })
 const seeds = Number(options.seeds)
+/** What is near enough to the cheapest. */
+const WITHIN = 0.05
 const sampler = createSampler('gp')
 
 /** A model that has everything the wrong way round: large batches hurt, small GPUs and few cores are fast. */
@@ -77,15 +81,17 @@ interface Run {
   readonly stoppedAt?: number
   /** The report's winner, when the search ended, keeps the SLO and is within 5 % of the cheapest. */
   readonly right: boolean
+  /** How much more than the cheapest the report's winner costs, a share; Infinity where it does not keep the SLO, or there is none. */
+  readonly excess: number
 }
 
 /** As the loop ends it, by certainty or because another trial is not worth it. */
 function ends(problem: Problem, observations: readonly Observation[], trials: readonly FinishedTrial[], rng: Rng): boolean {
-  const { stop, expectedGain = Infinity } = assessStop(problem, observations, rng)
+  const { stop, outlook } = assessStop(problem, observations, rng)
   const { objective } = problem
   const spending = { trials, spent: 0, best: { cost: 1, pricePerHour: 1 } }
-  const { leastGain } = worthOfTrial({ objective, stop: { tolerance: 0.05, certainty: 0.95 } }, spending)
-  return stop || expectedGain < leastGain
+  const worth = worthOfTrial({ objective, stop: { tolerance: WITHIN, certainty: 0.95 } }, spending)
+  return stop || (outlook !== undefined && notWorth(outlook, worth) !== undefined)
 }
 
 /** One experiment; goes on after the stop to learn when the best would have been found. */
@@ -97,7 +103,7 @@ function experiment(
   learned = (problem: Problem, _: readonly FinishedTrial[]) => problem,
 ): Run {
   const truth = trueLogCosts(table)
-  const within = Math.min(...truth.values()) + Math.log(1.05)
+  const within = Math.min(...truth.values()) + Math.log1p(WITHIN)
   const limitMs = given.constraintLimit!
   const trials: FinishedTrial[] = []
   const observations: Observation[] = []
@@ -123,10 +129,12 @@ function experiment(
     label: configurationKey,
   }
   const winner = judge(seen, view)[0]
+  const excess = winner ? Math.expm1(truth.get(configurationKey(winner.trial.configuration))! - Math.min(...truth.values())) : Infinity
   return {
     trialsToWithin: hit ?? CAP + 1,
     ...(stoppedAt ? { stoppedAt } : {}),
-    right: winner !== undefined && truth.get(configurationKey(winner.trial.configuration))! <= within,
+    right: excess <= WITHIN,
+    excess,
   }
 }
 
@@ -146,11 +154,13 @@ function summary(problem: string, prior: string, runs: readonly Run[]) {
       0.5,
     ),
     "report's winner right": share(runs.filter((r) => r.right).length),
+    'dearer, mean': `${(100 * mean(runs.map((r) => Math.min(1, r.excess)))).toFixed(1)} %`,
+    'at most': `${(100 * Math.max(...runs.map((r) => r.excess))).toFixed(0)} %`,
   }
 }
 
 const rows: object[] = []
-const seedNumbers = Array.from({ length: seeds }, (_, seed) => seed)
+const seedNumbers = Array.from({ length: seeds }, (_, i) => Number(options.from) + i)
 for (const scenario of scenarios.filter((s) => s.name.includes(options.only)))
   for (const errors of options.errors.split(',') as ErrorSize[])
     for (const name of options.priors.split(',')) {

@@ -8,12 +8,9 @@
 import { parseArgs } from 'node:util'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { quantile } from '../../search/bench/score.ts'
-import { expectedGain } from '../../search/expected-gain.ts'
-import { createRng } from '../../search/index.ts'
 import { cost } from '../../search/objective.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
-import type { Configuration, Observation, Problem } from '../../search/types.ts'
-import { untried } from '../../search/untried.ts'
+import type { Configuration, Outlook, Problem } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
@@ -28,7 +25,7 @@ import { parseDurationMs } from '../experiment/units.ts'
 import { runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'
 import { expectationOf } from '../loop/problem.ts'
-import { worthOfTrial } from '../loop/trial-worth.ts'
+import { notWorth, worthOfTrial } from '../loop/trial-worth.ts'
 import { table } from '../render/columns.ts'
 import { fakeStore } from '../testing/fakes.ts'
 import { VirtualClock } from '../testing/virtual-clock.ts'
@@ -117,7 +114,7 @@ function serversOf({ model, seed }: Experiment, { cpuCores }: Job): Launcher {
 
 /** What the search believed after a trial, and what it would have recommended. */
 interface Belief {
-  readonly expectedGain?: number
+  readonly outlook?: Outlook
   readonly stops: boolean
   readonly best?: Configuration
 }
@@ -133,19 +130,12 @@ function listening(parts: LoopParts, { stop, objective }: Experiment, beliefs: B
     const assessment = parts.assessStop(problem, observations, rng)
     const { best } = parts.recommend(trials, undefined)
     const worth = best && worthOfTrial({ stop, objective }, { trials, spent: 0, best })
-    const { expectedGain } = assessment
-    const stops = assessment.stop || (worth !== undefined && expectedGain !== undefined && expectedGain < worth.leastGain)
-    const told = gainUntold(problem, observations) ?? expectedGain
-    beliefs.push({ stops, best: best?.configuration, ...(told !== undefined && { expectedGain: told }) })
-    return options.gains ? { ...assessment, stop: false, expectedGain: undefined } : assessment
+    const { outlook } = assessment
+    const stops = assessment.stop || (worth !== undefined && outlook !== undefined && notWorth(outlook, worth) !== undefined)
+    beliefs.push({ stops, best: best?.configuration, ...(outlook && { outlook }) })
+    return options.gains ? { ...assessment, stop: false, outlook: undefined } : assessment
   }
   return { assessStop, store: { ...parts.store, append } }
-}
-
-/** The expected gain also where the stop rule does not look at it. */
-const gainUntold = (problem: Problem, observations: readonly Observation[]) => {
-  const taken = observations.map(({ configuration }) => configuration)
-  return expectedGain(problem, observations, untried(problem, taken, createRng('gains')).configurations)?.share
 }
 
 async function runOnce(job: Job, seed: number) {
@@ -200,14 +190,25 @@ const percent = (share: number) => `${(100 * share).toFixed(2)} %`
 /** By trial: what the next was expected to gain, what it gained, what would be lost by ending there, and how many runs the rule would have ended. */
 function gainsTable(runs: readonly Run[], over: (found: Configuration | undefined) => number): string[] {
   const rows = [
-    ['after trial', 'expected gain of the next: median', 'p90', 'gained: mean', 'lost if ended: median', 'p90', 'within 5 %', 'ended'],
+    [
+      'after trial',
+      'expected gain of the next: median',
+      'p90',
+      'of all to come: mean',
+      'gained: mean',
+      'lost if ended: median',
+      'p90',
+      'within 5 %',
+      'ended',
+    ],
   ]
   const most = Math.max(...runs.map(({ beliefs }) => beliefs.length))
   for (let trial = 0; trial < most; trial++) {
     const at = runs.flatMap(({ beliefs }) =>
       beliefs[trial] ? [{ now: beliefs[trial]!, next: (beliefs[trial + 1] ?? beliefs[trial])! }] : [],
     )
-    const expected = at.map(({ now }) => now.expectedGain ?? 1)
+    const expected = at.map(({ now }) => now.outlook?.gain ?? 1)
+    const together = at.map(({ now }) => now.outlook?.regret ?? 1)
     const lost = at.map(({ now }) => over(now.best))
     const gained = at.map(({ now, next }) => Math.log((1 + over(now.best)) / (1 + over(next.best)))).filter(Number.isFinite)
     const stopped = runs.filter(({ beliefs }) => beliefs.slice(0, trial + 1).some(({ stops }) => stops))
@@ -215,6 +216,7 @@ function gainsTable(runs: readonly Run[], over: (found: Configuration | undefine
       String(trial + 1),
       percent(quantile(expected, 0.5)),
       percent(quantile(expected, 0.9)),
+      percent(together.reduce((sum, share) => sum + share, 0) / Math.max(1, together.length)),
       percent(gained.reduce((sum, gain) => sum + gain, 0) / Math.max(1, gained.length)),
       percent(quantile(lost, 0.5)),
       percent(quantile(lost, 0.9)),

@@ -158,7 +158,7 @@ export class Search {
   #trialsLeft({ stop, outlook }: StopAssessment): number | undefined {
     const worth = this.#worth()
     if (!stop && (outlook === undefined || worth === undefined)) return undefined
-    const left = stop ? 0 : Math.max(outlook!.trialsAtLeast, trialsUntilIdle(outlook!.gain, worth!.leastGain))
+    const left = stop ? 0 : trialsUntilIdle(outlook!, worth!)
     const room = this.#experiment.budget.maxTrials - this.#log.counted
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }

@@ -1,14 +1,17 @@
 /** What another trial has to gain to be worth its while. Pure. */
-import { money, percent } from '../../reports/format.ts'
+import { money, percent, significant } from '../../reports/format.ts'
 import { demandOf, metricOf } from '../../search/objective.ts'
+import type { Outlook } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 export interface Worth {
-  /** Of the least cost so far, 0.004 = 0.4 %. */
-  readonly leastGain: number
-  /** Why so much. */
-  readonly because: string
+  /** What all trials to come must be expected to gain together, of the least cost so far, 0.033 = 3.3 %. */
+  readonly leastTogether: number
+  /** The tolerance that is the reason. */
+  readonly tolerance: number
+  /** What the next one must be, and why. Absent: no bill falls with the objective. */
+  readonly paid?: { readonly leastGain: number; readonly because: string }
 }
 
 interface Spending {
@@ -25,29 +28,39 @@ const waitingPerHour = 60
 
 /** Of the tolerance: what all the trials to come must be expected to gain together. */
 const idleShare = 2 / 3
-/** What all trials to come are expected to gain together, as many times what the next one is: each leaves about half to gain (`npm run bench:virtual-job -- --gains`). */
-const allOverNext = 2
+/** Share of what there is to gain that a trial leaves (`npm run bench:virtual-job -- --gains`: three quarters to four fifths). */
+const leaves = 0.8
 
 /**
  * Who is content with a tolerance of 5 % has no use for trials that would gain less than two thirds of it together, however many more may run. Where a trial takes
- * long, on dear machines, it must also save what it costs within a year: its price and the wait for it, beside the yearly bill. Stopping where the
+ * long, on dear machines, it must also save what it costs within a year: its price and the wait for it, beside the yearly bill. Stopping where what is expected to be left to gain
+ * (the expected simple regret) is small: Ishibashi et al., A stopping criterion for Bayesian optimization by the gap of expected minimum simple regrets, AISTATS 2023; where the
  * expected gain no longer pays for the next evaluation: Xie et al., Cost-aware stopping for Bayesian optimization, 2025.
  */
 export function worthOfTrial({ stop, objective }: Pick<Experiment, 'stop' | 'objective'>, { trials, spent, best }: Spending): Worth {
-  const idle = (idleShare * stop.tolerance) / allOverNext
+  const { tolerance } = stop
+  const together = { leastTogether: idleShare * tolerance, tolerance }
+  if (metricOf(objective) !== undefined) return together
   const bill = stop.yearlyBill ?? hoursPerYear * (demandOf(objective) ? best.cost : best.pricePerHour)
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
-  const paid = costs / bill
-  // No bill falls with a metric.
-  return paid > idle && metricOf(objective) === undefined
-    ? { leastGain: paid, because: `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year` }
-    : {
-        leastGain: idle,
-        because: `all that come would gain about ${allOverNext} times as much together: two thirds of a tolerance of ${percent(stop.tolerance)}`,
-      }
+  const because = `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year`
+  return { ...together, paid: { leastGain: costs / bill, because } }
+}
+
+/** Why another trial is not worth it; undefined where it is, or where there is too little to go by. */
+export function notWorth({ trialsAtLeast, gain, regret }: Outlook, { leastTogether, tolerance, paid }: Worth): string | undefined {
+  if (trialsAtLeast > 0) return undefined
+  const share = (of: number) => `${significant(100 * of)} %`
+  if (regret < leastTogether)
+    return `the best of what is untried is expected to save ${share(regret)}, less than two thirds of a tolerance of ${percent(tolerance)}`
+  if (paid !== undefined && gain < paid.leastGain)
+    return `another trial is expected to gain ${share(gain)}, and is worth it from ${share(paid.leastGain)} on (${paid.because})`
+  return undefined
 }
 
 /** How many more trials there will be until another is not worth it, each leaving its part of what there is to gain. */
-export const trialsUntilIdle = (expectedGain: number, leastGain: number): number =>
-  expectedGain < leastGain ? 0 : 1 + Math.floor(Math.log(expectedGain / leastGain) / -Math.log(1 - 1 / allOverNext))
+export function trialsUntilIdle({ trialsAtLeast, gain, regret }: Outlook, { leastTogether, paid }: Worth): number {
+  const until = (now: number, least: number) => (now < least ? 0 : 1 + Math.floor(Math.log(now / least) / -Math.log(leaves)))
+  return Math.max(trialsAtLeast, Math.min(until(regret, leastTogether), paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY))
+}

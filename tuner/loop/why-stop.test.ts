@@ -27,6 +27,8 @@ const state = (trials: FinishedTrial[], rest: Partial<SearchState> = {}, earlier
   ...rest,
 })
 const budget = { maxTrials: 10 }
+const unsure = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false }
+const worth = { leastTogether: 0.1 / 3, tolerance: 0.05, paid: { leastGain: 0.002, because: 'the bill' } }
 const sure = { probabilityBetterExists: 0.031, tolerance: 0.05, stop: true }
 
 describe('why a search stops', () => {
@@ -102,18 +104,25 @@ describe('why a search stops', () => {
   test.each([
     [0.0019, 'not-worthwhile'],
     [0.002, undefined],
-  ])('not certain, and %d to be gained of 0.002 that a trial is worth: %s', (expectedGain, reason) => {
-    const assessment = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false, expectedGain }
-    const worth = { leastGain: 0.002, because: 'the bill' }
+  ])('not certain, and %d to be gained of 0.002 that a trial is worth: %s', (gain, reason) => {
+    const outlook = { trialsAtLeast: 0, gain, regret: 0.2 }
+    const assessment = { ...unsure, outlook }
     expect(whyStop(state([complete(1)], { assessment, worth }), budget)?.reason).toBe(reason)
     expect(whyStop(state([complete(1)], { assessment }), budget)).toBeUndefined()
-    expect(whyStop(state([complete(1)], { assessment: { ...assessment, expectedGain: undefined }, worth }), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1)], { assessment: unsure, worth }), budget)).toBeUndefined()
+    expect(
+      whyStop(state([complete(1)], { assessment: { ...unsure, outlook: { ...outlook, trialsAtLeast: 1 } }, worth }), budget),
+    ).toBeUndefined()
   })
 
-  test('it says what a trial would gain, what it would have to, why, and how sure the search is', () => {
-    const assessment = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false, expectedGain: 0.00034 }
-    expect(whyStop(state([complete(1)], { assessment, worth: { leastGain: 0.0021, because: 'the bill' } }), budget)?.detail).toBe(
-      'another trial is expected to gain 0.034 %, and is worth it from 0.21 % on (the bill); with 80 % probability nothing untried is more than 5 % better',
+  test('it says what there is to gain, what there would have to be, why, and how sure the search is', () => {
+    const because = (gain: number, regret: number) =>
+      whyStop(state([complete(1)], { assessment: { ...unsure, outlook: { trialsAtLeast: 0, gain, regret } }, worth }), budget)?.detail
+    expect(because(0.00034, 0.05)).toBe(
+      'another trial is expected to gain 0.034 %, and is worth it from 0.2 % on (the bill); with 80 % probability nothing untried is more than 5 % better',
+    )
+    expect(because(0.01, 0.021)).toBe(
+      'the best of what is untried is expected to save 2.1 %, less than two thirds of a tolerance of 5 %; with 80 % probability nothing untried is more than 5 % better',
     )
   })
 

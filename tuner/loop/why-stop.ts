@@ -1,12 +1,12 @@
 /** Whether a search has come to its end, and why. Pure. */
-import { certaintyPercent, significant } from '../../reports/format.ts'
+import { certaintyPercent } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
 import type { StopReason } from './events.ts'
 import { withoutPlace } from './observations.ts'
-import type { Worth } from './trial-worth.ts'
+import { notWorth, type Worth } from './trial-worth.ts'
 
 /** Why a run ended, in words too. */
 export interface Ending {
@@ -92,10 +92,8 @@ function certain({ assessment }: SearchState): Ending | undefined {
 
 /** Not certain, but what is left to gain is less than finding it costs. */
 function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
-  if (assessment?.expectedGain === undefined || worth === undefined || assessment.expectedGain >= worth.leastGain) return undefined
-  const percent = (share: number) => `${significant(100 * share)} %`
-  const gain = `another trial is expected to gain ${percent(assessment.expectedGain)}, and is worth it from ${percent(worth.leastGain)} on`
-  return { reason: 'not-worthwhile', detail: `${gain} (${worth.because}); ${certaintyText(assessment)}` }
+  const why = assessment?.outlook && worth && notWorth(assessment.outlook, worth)
+  return why === undefined ? undefined : { reason: 'not-worthwhile', detail: `${why}; ${certaintyText(assessment!)}` }
 }
 
 function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
