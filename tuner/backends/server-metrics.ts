@@ -12,7 +12,7 @@ import {
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
-import type { Arrivals, LoadGenerator, Measurement, Target } from '../../profiler/types.ts'
+import type { Arrivals, LoadGenerator, LoadRun, Measurement, Target } from '../../profiler/types.ts'
 import { closest } from '../../trials/devices/device-model-error.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { MeasureTask } from './backend.ts'
@@ -64,22 +64,34 @@ async function metricsUnderLoad(
   const look = (from: string) => Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
   // They are looked for first: a path that is wrong costs no window.
   for (const from of places.keys()) await look(from)
-  const played = generator.play(target, { kind: 'open', ...load, durationS: metricsWindowS }, signal)
+  const over = new AbortController()
+  const played = generator
+    .play(target, { kind: 'open', ...load, durationS: metricsWindowS }, signal)
+    .then((run) => ({ run, endS: performance.now() / 1000 }))
+    .finally(() => over.abort())
   try {
-    await sleep(settleS * 1000, undefined, { signal })
     const seen = new Map<string, Scrape[][]>([...places].map(([from, servers]) => [from, servers.map(() => [])]))
-    for (let number = 0; number < looks; number++) {
-      if (number > 0) await sleep((windowS * 1000) / looks, undefined, { signal })
+    while (!over.signal.aborted) {
+      await Promise.race([sleep((windowS * 1000) / looks, undefined, { signal }), played])
       for (const from of places.keys()) for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
     }
+    const { run, endS } = await played
     return asked.map(({ name, labels, max, from }) => {
-      const value = readingOf({ name, labels }, seen.get(from)!)
-      if (value === undefined) throw absent({ name, labels }, places.get(from)!, seen.get(from)!)
+      const underLoad = seen.get(from)!.map((all) => meanwhile(all, run, endS))
+      const value = readingOf({ name, labels }, underLoad)
+      if (value === undefined) throw absent({ name, labels }, places.get(from)!, underLoad)
       return { name, ...(labels && { labels }), ...(max !== undefined && { max }), value }
     })
   } finally {
     await played.catch(() => undefined)
   }
+}
+
+/** Looks from when the load has settled to its last request, wherever in them it began: a generator may have to start first. Of pages that take so long that there are not two, all. */
+function meanwhile(all: readonly Scrape[], { elapsedS, seconds }: LoadRun, endS: number): readonly Scrape[] {
+  const beginS = endS - elapsedS
+  const within = all.filter(({ atS }) => atS >= beginS + settleS && atS <= beginS + seconds)
+  return within.length > 1 ? within : all
 }
 
 /** A trial over a bound is infeasible: throws InfeasibleError with the first; a confirmation says it in a caveat. */
