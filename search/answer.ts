@@ -124,8 +124,7 @@ function count(
       const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
       const serves = !missed && (isTried || Math.log(luck.next()) < joint.logServes[i]!)
       const rate = widened(joint.mean.rate?.[i], drawn.rate?.[i], by)
-      const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
-      costs[i] = cost
+      costs[i] = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
     }
     const leastTried = Math.min(...costs.subarray(0, right.length))
     const leastUntried = Math.min(...costs.subarray(right.length))

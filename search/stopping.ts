@@ -11,7 +11,7 @@ export interface StopOptions {
   readonly risk?: number
 }
 
-/** Trials before the posterior is asked at all, and trials without gain before the end. */
+/** Trials before the posterior is believed at all, and trials without gain before the end. */
 const LEAST = [5, 6] as const
 /** The same where physics already knows the lie of the land. */
 const LEAST_WITH_PHYSICS = [2, 2] as const

@@ -73,8 +73,10 @@ test.each([
 
 test('another port, or host, is asked without the keys of the server', async () => {
   const seen: (string | undefined)[] = []
+  const asked: (string | undefined)[] = []
   const other = createServer((request, response) => {
     seen.push(request.headers['x-key'] as string | undefined)
+    asked.push(request.url)
     response.end('# TYPE depth gauge\ndepth 4\n')
   })
   other.listen(0, '127.0.0.1')
@@ -88,12 +90,17 @@ test('another port, or host, is asked without the keys of the server', async () 
     const [depth] = await readFrom(targetAt(url), [{ name: 'depth', from: '/' }], `http://127.0.0.1:${port}`)
     expect(depth!.value).toBe(4)
     expect(new Set(seen)).toEqual(new Set([undefined]))
-    // Two servers of one host: its port is one place, asked once before, and every half second of three and what it takes to begin.
-    seen.length = 0
+    // Two servers of one host: its port is one place, asked once before, and every half second of three and what it takes to begin, as often as one that is named whole.
+    asked.length = 0
     const { path, headers } = targetAt(url)
     const twice = { ...targetAt(url), spread: [1, 2].map((weight) => ({ url, path, headers, weight })) }
-    await readFrom(twice, [{ name: 'depth', from: `:${port}` }])
-    expect(seen.length).toBeLessThan(11)
+    await readFrom(
+      twice,
+      [`:${port}`, `http://127.0.0.1:${port}/whole`].map((from) => ({ name: 'depth', from })),
+    )
+    const ofPort = asked.filter((path) => path === '/metrics').length
+    expect(ofPort).toBeGreaterThan(4)
+    expect(ofPort).toBe(asked.filter((path) => path === '/whole').length)
   } finally {
     other.closeAllConnections()
     other.close()

@@ -19,10 +19,10 @@ import type { MeasureTask } from './backend.ts'
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** Of the window at that rate, seconds: what comes before the first look is the queue filling. */
+/** Of the window at that rate, seconds: what comes before the first look that counts is the queue filling. */
 const settleS = 0.5
 const windowS = 2.5
-const looks = 5
+const everyMs = 500
 /** What a reading adds to a measurement, seconds. */
 export const metricsWindowS = settleS + windowS
 
@@ -64,15 +64,17 @@ async function metricsUnderLoad(
   const look = (from: string) => Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
   // They are looked for first: a path that is wrong costs no window.
   for (const from of places.keys()) await look(from)
-  const over = new AbortController()
+  let over = false
   const played = generator
     .play(target, { kind: 'open', ...load, durationS: metricsWindowS }, signal)
     .then((run) => ({ run, endS: performance.now() / 1000 }))
-    .finally(() => over.abort())
+    .finally(() => {
+      over = true
+    })
   try {
     const seen = new Map<string, Scrape[][]>([...places].map(([from, servers]) => [from, servers.map(() => [])]))
-    while (!over.signal.aborted) {
-      await Promise.race([sleep((windowS * 1000) / looks, undefined, { signal }), played])
+    while (!over) {
+      await Promise.race([sleep(everyMs, undefined, { signal }), played])
       for (const from of places.keys()) for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
     }
     const { run, endS } = await played

@@ -131,7 +131,7 @@ function listening(parts: LoopParts, { stop, objective }: Experiment, beliefs: B
     const { best } = parts.recommend(trials, undefined)
     const worth = best && worthOfTrial({ stop, objective }, { trials, spent: 0, best })
     const { outlook } = assessment
-    const stops = assessment.stop || (worth !== undefined && outlook !== undefined && notWorth(outlook, worth) !== undefined)
+    const stops = assessment.stop || (worth !== undefined && notWorth(outlook, worth) !== undefined)
     beliefs.push({ stops, best: best?.configuration, ...(outlook && { outlook }) })
     return options.gains ? { ...assessment, stop: false, outlook: undefined } : assessment
   }

@@ -41,12 +41,12 @@ describe('another trial is worth it', () => {
 
   test('and not for a metric, which no bill falls with', () => {
     const metric = { kind: 'min-metric', metric: 'depth' } as const
-    expect(worthOfTrial({ ...asked, objective: metric }, spending)).toEqual({ leastTogether: 0.1 / 3, tolerance: 0.05 })
+    expect(worthOfTrial({ ...asked, objective: metric }, spending)).toEqual({ tolerance: 0.05 })
   })
 })
 
 describe('how many more trials there will be', () => {
-  const worth = { leastTogether: 0.0333, tolerance: 0.05 }
+  const worth = { tolerance: 0.05 }
   test.each([
     [0.033, 0],
     [0.034, 1],

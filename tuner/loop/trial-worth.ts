@@ -6,11 +6,9 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 export interface Worth {
-  /** What all trials to come must be expected to gain together, of the least cost so far, 0.033 = 3.3 %. */
-  readonly leastTogether: number
-  /** The tolerance that is the reason. */
+  /** Of the search: all trials to come together must be expected to gain `idleShare` of it. */
   readonly tolerance: number
-  /** What the next one must be, and why. Absent: no bill falls with the objective. */
+  /** What the next one must be expected to gain, of the least cost so far, 0.004 = 0.4 %, and why. Absent: no bill falls with the objective. */
   readonly paid?: { readonly leastGain: number; readonly because: string }
 }
 
@@ -39,20 +37,20 @@ const leaves = 0.8
  */
 export function worthOfTrial({ stop, objective }: Pick<Experiment, 'stop' | 'objective'>, { trials, spent, best }: Spending): Worth {
   const { tolerance } = stop
-  const together = { leastTogether: idleShare * tolerance, tolerance }
-  if (metricOf(objective) !== undefined) return together
+  if (metricOf(objective) !== undefined) return { tolerance }
   const bill = stop.yearlyBill ?? hoursPerYear * (demandOf(objective) ? best.cost : best.pricePerHour)
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
   const because = `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year`
-  return { ...together, paid: { leastGain: costs / bill, because } }
+  return { tolerance, paid: { leastGain: costs / bill, because } }
 }
 
 /** Why another trial is not worth it; undefined where it is, or where there is too little to go by. */
-export function notWorth({ trialsAtLeast, gain, regret }: Outlook, { leastTogether, tolerance, paid }: Worth): string | undefined {
-  if (trialsAtLeast > 0) return undefined
+export function notWorth(outlook: Outlook | undefined, { tolerance, paid }: Worth): string | undefined {
+  if (outlook === undefined || outlook.trialsAtLeast > 0) return undefined
+  const { gain, regret } = outlook
   const share = (of: number) => `${significant(100 * of)} %`
-  if (regret < leastTogether)
+  if (regret < idleShare * tolerance)
     return `the best of what is untried is expected to save ${share(regret)}, less than two thirds of a tolerance of ${percent(tolerance)}`
   if (paid !== undefined && gain < paid.leastGain)
     return `another trial is expected to gain ${share(gain)}, and is worth it from ${share(paid.leastGain)} on (${paid.because})`
@@ -60,7 +58,10 @@ export function notWorth({ trialsAtLeast, gain, regret }: Outlook, { leastTogeth
 }
 
 /** How many more trials there will be until another is not worth it, each leaving its part of what there is to gain. */
-export function trialsUntilIdle({ trialsAtLeast, gain, regret }: Outlook, { leastTogether, paid }: Worth): number {
+export function trialsUntilIdle({ trialsAtLeast, gain, regret }: Outlook, { tolerance, paid }: Worth): number {
   const until = (now: number, least: number) => (now < least ? 0 : 1 + Math.floor(Math.log(now / least) / -Math.log(leaves)))
-  return Math.max(trialsAtLeast, Math.min(until(regret, leastTogether), paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY))
+  return Math.max(
+    trialsAtLeast,
+    Math.min(until(regret, idleShare * tolerance), paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY),
+  )
 }

@@ -28,7 +28,7 @@ const state = (trials: FinishedTrial[], rest: Partial<SearchState> = {}, earlier
 })
 const budget = { maxTrials: 10 }
 const unsure = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false }
-const worth = { leastTogether: 0.1 / 3, tolerance: 0.05, paid: { leastGain: 0.002, because: 'the bill' } }
+const worth = { tolerance: 0.05, paid: { leastGain: 0.002, because: 'the bill' } }
 const sure = { probabilityBetterExists: 0.031, tolerance: 0.05, stop: true }
 
 describe('why a search stops', () => {

@@ -92,8 +92,9 @@ function certain({ assessment }: SearchState): Ending | undefined {
 
 /** Not certain, but what is left to gain is less than finding it costs. */
 function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
-  const why = assessment?.outlook && worth && notWorth(assessment.outlook, worth)
-  return why === undefined ? undefined : { reason: 'not-worthwhile', detail: `${why}; ${certaintyText(assessment!)}` }
+  if (assessment === undefined || worth === undefined) return undefined
+  const why = notWorth(assessment.outlook, worth)
+  return why === undefined ? undefined : { reason: 'not-worthwhile', detail: `${why}; ${certaintyText(assessment)}` }
 }
 
 function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
