@@ -2,6 +2,7 @@
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
+import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Damage } from '../../trials/store/index.ts'
 import type { TrialStore } from '../../trials/types.ts'
@@ -13,7 +14,7 @@ import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
 import { gpuNotices } from '../loop/gpu-notices.ts'
 import { historyOf } from '../loop/history.ts'
-import { calibrationNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
+import { calibrationNotice, coreSpeedNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
 import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
@@ -35,7 +36,7 @@ export async function assemble(
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const given = await withCalibration(asked, onDamage)
+  const given = withCoreSpeed(await withCalibration(asked, onDamage))
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {
@@ -79,6 +80,7 @@ export async function assemble(
       notices: [
         devicesLine(experiment, machine, provenance),
         ...gpuNotices(experiment, machine),
+        ...coreSpeedNotice(experiment),
         ...calibrationNotice(experiment),
         ...historyNotices(past, unread),
         ...backend.notices,
@@ -91,6 +93,10 @@ export async function assemble(
     throw error
   }
 }
+
+/** The built-in server's CPU costs are known of one core: here it runs on this machine's. */
+const withCoreSpeed = (experiment: Experiment): Experiment =>
+  experiment.backend === 'local' && experiment.predictor.kind === 'builtin' ? { ...experiment, coreSpeed: measureCoreSpeed() } : experiment
 
 /** Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError for those that are not to be had */
 export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {

@@ -146,6 +146,8 @@ export interface Experiment {
   readonly calibration?: string
   /** That calibration, once the store was asked. */
   readonly calibrated?: ServerCalibration
+  /** How often as fast this machine's cores are as those that the device model knows, once they were asked; absent: as fast. */
+  readonly coreSpeed?: number
   /** The user's GPUs and architecture, from their files. */
   readonly own: OwnDevices
   /** Absolute path of the file of those GPUs. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { PastExperiment } from '../../search/types.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
-import { devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
+import { coreSpeedNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
 
 const { loadFile } = useWorkspace()
 const bert = (flags: Record<string, unknown> = {}, more = '') => loadFile(`model: bert\nslo: 50ms\n${more}`, flags)
@@ -24,6 +24,13 @@ test('which devices are used, and what of them is not there', () => {
   expect(devicesLine(emulated(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); T4, V100')
   expect(devicesLine(onCores(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); no GPU')
   expect(devicesLine(simulated(), machine, 'simulated')).toBe('Devices: T4 (simulated)')
+})
+
+test('that the cores are others than those whose costs are known, where they are', () => {
+  const [notice] = coreSpeedNotice({ ...onCores(), coreSpeed: 0.52 })
+  expect(notice).toMatch(/^Prior: a core here is 0\.5 times as fast as /)
+  expect(coreSpeedNotice({ ...onCores(), coreSpeed: 1.8 })).toHaveLength(1)
+  for (const coreSpeed of [undefined, 1, 0.85, 1.2]) expect(coreSpeedNotice({ ...onCores(), coreSpeed })).toEqual([])
 })
 
 test('what is learned from, and what cannot be read', () => {

@@ -36,6 +36,17 @@ export function devicesLine(experiment: Experiment, machine: MachineFacts, prove
   return `Devices: ${[...cores, named].join('; ')}`
 }
 
+/** A core of another speed than this much around the one that the device model knows is told of. */
+const usualSpeed = 1.25
+
+/** That costs on the CPU are expected to be those of this machine, where they are others. */
+export function coreSpeedNotice({ coreSpeed = 1 }: Experiment): string[] {
+  if (Math.max(coreSpeed, 1 / coreSpeed) <= usualSpeed) return []
+  return [
+    `Prior: a core here is ${coreSpeed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`,
+  ]
+}
+
 /** What the prior of a server that is not the built-in one rests on. */
 export function calibrationNotice(experiment: Experiment): string[] {
   const { calibrated, predictor } = experiment

@@ -21,14 +21,15 @@ export interface CpuStage {
  * The built-in predictor on one 2.x GHz server core near saturation, by the CPU time of its threads (`npm run bench:cpu`): of a text 0.07 ms on the
  * event loop and 0.04 ms elsewhere (128 tokens); of a 640 × 480 JPEG 1 ms and 7 ms. For comparison, published tokenisers take 0.008 to 0.22 ms a
  * text (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for threads then wake for each.
+ * @param coreSpeed how often as fast as that core its own are
  */
-export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength): CpuStage {
+export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength, coreSpeed = 1): CpuStage {
   const text = takesOf(architecture) !== 'image'
   return {
-    acceptMs: text ? 0.07 : 1,
-    prepareMs: text ? 0.03 + 0.0001 * sequenceLength : 7,
+    acceptMs: (text ? 0.07 : 1) / coreSpeed,
+    prepareMs: (text ? 0.03 + 0.0001 * sequenceLength : 7) / coreSpeed,
     jitter: 0.25,
-    overheadMs: 0.3,
+    overheadMs: 0.3 / coreSpeed,
     relativeError: 0.3,
   }
 }

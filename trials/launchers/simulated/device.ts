@@ -14,6 +14,8 @@ export interface ModelledServer {
   readonly serving: ServingParameters
   /** Device time of one batch of this size. */
   readonly batchLatency: (batch: number) => DeviceLatency
+  /** As `measureCoreSpeed` tells it of the cores that it runs on; 1: as fast as those that CPU costs were measured on. */
+  readonly coreSpeed: number
   /** The server's own fit, and the device's part of a batch's time without it, ms. */
   readonly anchor?: { readonly anchored: AnchoredOn; readonly deviceMs: (batch: number) => number }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
@@ -32,6 +34,7 @@ const unmeasuredMemoryError = 0.5
 
 /**
  * @param defaults values of parameters that the configuration does not name
+ * @param coreSpeed of the machine
  * @throws DeviceModelError for values that the model cannot read
  */
 export function modelledServer(
@@ -40,11 +43,13 @@ export function modelledServer(
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
   anchored?: AnchoredOn,
+  coreSpeed = 1,
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   // A server's own latencies have its delay in them.
   const serving = servingParametersOf(configuration, anchored === undefined ? defaults : { maxDelayMs: 0, ...defaults })
-  if (resources.gpu === undefined) return { architecture, resources, serving, batchLatency: onCores(architecture, resources, serving) }
+  if (resources.gpu === undefined)
+    return { architecture, resources, serving, coreSpeed, batchLatency: onCores(architecture, resources, serving, coreSpeed) }
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig = resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
   const call = (batch: number): DeviceCall => ({
@@ -73,6 +78,7 @@ export function modelledServer(
     architecture,
     resources,
     serving,
+    coreSpeed,
     batchLatency: anchored ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes }) : bare,
     ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
     neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,
@@ -105,10 +111,10 @@ const callMs = 0.2
 export const cpuError = 0.4
 
 /** Inference on the CPU itself: the cores are the device, and part of the work is not divided among them (`npm run bench:inference`). */
-function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) {
+function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters, coreSpeed: number) {
   const known = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = known.get(batch) ?? { ms: batchMs(batch), relativeError: cpuError }
+    const found = known.get(batch) ?? { ms: batchMs(batch) / coreSpeed, relativeError: cpuError }
     known.set(batch, found)
     return found
   }

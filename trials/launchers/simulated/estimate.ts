@@ -27,6 +27,8 @@ interface EstimatorOptions {
   readonly ownGpus?: readonly Gpu[]
   /** What is known of a server that is not the built-in one. */
   readonly anchored?: AnchoredOn
+  /** Of the machine that it runs on, as `measureCoreSpeed` tells it. */
+  readonly coreSpeed?: number
 }
 
 export type Estimated =
@@ -87,7 +89,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     }
     let found: Known
     try {
-      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored)
+      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored, options.coreSpeed)
       const model = timed(queueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
@@ -229,10 +231,10 @@ export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number
   Math.max(1, resources.gpus) * (anchor ? serving.instances : 1)
 
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
-export const stageOf = ({ architecture, resources, serving, anchor }: ModelledServer): CpuStage =>
+export const stageOf = ({ architecture, resources, serving, anchor, coreSpeed }: ModelledServer): CpuStage =>
   anchor
     ? anchoredStage(anchor.anchored.at, { instances: serving.instances, cpuCores: resources.cpuCores }, anchor.anchored.perRequest)
-    : cpuStageOf(architecture, serving.sequenceLength)
+    : cpuStageOf(architecture, serving.sequenceLength, coreSpeed)
 
 /** No bar is as wide as the whole. */
 const mostDeviceError = 0.95

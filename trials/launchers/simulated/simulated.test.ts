@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import { seeded } from '../../../profiler/seeded-random.ts'
+import type { Configuration } from '../../../search/types.ts'
 import { architectureOf } from '../../devices/architecture.ts'
 import { deviceLatencyMs } from '../../devices/device-model.ts'
 import { completed } from '../../devices/own.ts'
@@ -265,6 +266,20 @@ describe('prediction', () => {
         }
         expect(sensitivities[4 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
       }
+  })
+
+  test('on a core of half the speed what the cores do takes twice as long, and what a GPU does as long as ever', () => {
+    const rates = (model: string, configuration: Configuration) =>
+      [1, 0.5].map((coreSpeed) => {
+        const estimator = createEstimator({ architecture: architectureOf(model), slo: { percentile: 0.99, limitMs: 2000 }, coreSpeed })
+        return Math.exp(estimator.priorLogRate(configuration)!)
+      })
+    const [onCores, onHalf] = rates('bert-tiny', { cpuCores: 2, batchSize: 8 })
+    expect(onCores! / onHalf!).toBeCloseTo(2, 1)
+    const [byTheLoop, byHalf] = rates('mobilenet', { gpu: 'H100', cpuCores: 1, batchSize: 32 })
+    expect(byTheLoop! / byHalf!).toBeCloseTo(2, 1)
+    const [byTheGpu, stillByTheGpu] = rates('bert', { gpu: 'T4', cpuCores: 8, batchSize: 8 })
+    expect(byTheGpu! / stillByTheGpu!).toBeCloseTo(1, 2)
   })
 
   test('of inference on cores the exponent of the cores moves too: what more of them bring is learned apart from how fast one is', () => {
