@@ -1,6 +1,7 @@
 /**
  * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--from N] [--foreign S] [--real N] [flags of tune]`,
- * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: seconds, trials, what is recommended, its
+ * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: how fast a core is
+ * as it begins beside the one that CPU costs are known of, seconds, trials, what is recommended, its
  * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
  * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
  * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, about twenty seconds each.
@@ -15,6 +16,7 @@ import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space.ts'
+import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
@@ -130,9 +132,23 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
 const runs: Run[] = []
 const foreignMs: number[] = []
 const rows = [
-  ['seed', 'exit', 'seconds', 'trials', 'recommended', 'status', 'held, req/s', 'first asked', 'estimate', 'believed', 'plain client'],
+  [
+    'seed',
+    'core',
+    'exit',
+    'seconds',
+    'trials',
+    'recommended',
+    'status',
+    'held, req/s',
+    'first asked',
+    'estimate',
+    'believed',
+    'plain client',
+  ],
 ]
 for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
+  const coreSpeed = measureCoreSpeed()
   const run = await runOnce(seed)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
@@ -140,6 +156,7 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   if (found !== undefined) foreignMs.push(found)
   rows.push([
     String(seed),
+    `${coreSpeed.toFixed(2)} x`,
     String(run.exitCode),
     run.seconds.toFixed(0),
     String(trials),
