@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test, vi } from 'vitest'
+import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadPriceBook, problemOf } from '../loop/problem.ts'
 import { fakeStore } from '../testing/fakes.ts'
@@ -13,17 +14,20 @@ vi.mock('../../trials/machine/core-speed.ts', () => ({ measureCoreSpeed: () => 0
 const folder = mkdtempSync(join(tmpdir(), 'tune-assemble-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test.each([
-  ['local', 0.5],
-  ['simulated', undefined],
+const onCores = { cpuCores: 1, batchSize: 1 }
+const languageModel = { model: 'llama-3.2-1b', devices: 'emulated', space: { gpu: ['L4'] } }
+
+test.each<[string, object, Configuration, number | undefined]>([
+  ['local', { backend: 'local' }, onCores, 0.5],
+  ['not in virtual time', { backend: 'simulated' }, onCores, undefined],
+  ['not of a language model, whose steps are modelled apart', { backend: 'local', ...languageModel }, { gpu: 'L4', ...onCores }, undefined],
 ])(
   'what the built-in server is expected to do on cores is what cores as fast as these do, where it runs on these: %s',
-  async (backend, coreSpeed) => {
-    const experiment = experimentIn(folder, { backend, model: 'bert-tiny', devices: 'cpu', space: { cpuCores: [1] }, db: 'tune.db' })
+  async (_, document, configuration, coreSpeed) => {
+    const experiment = experimentIn(folder, { model: 'bert-tiny', devices: 'cpu', space: { cpuCores: [1] }, db: 'tune.db', ...document })
     const parts = await assemble(experiment, 'e', fakeStore(), await inspectMachine())
     await parts.backend.close()
     const expected = problemOf({ ...experiment, coreSpeed }, await loadPriceBook(undefined))
-    const configuration = { cpuCores: 1, batchSize: 1 }
     expect(parts.problem.priorLogRate?.(configuration)).toBe(expected.priorLogRate?.(configuration))
     expect(parts.notices.some((notice) => notice.includes('0.5 times as fast'))).toBe(coreSpeed !== undefined)
   },

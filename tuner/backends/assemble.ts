@@ -20,6 +20,7 @@ import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loo
 import type { Backend } from './backend.ts'
 import { withCalibration } from './calibrated.ts'
 import { refuseWhatNeverServes } from './estimate-table.ts'
+import { restsOnCores } from './estimators.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { localBackend } from './local-backend.ts'
 import { simulatedBackend } from './simulated-backend.ts'
@@ -96,7 +97,7 @@ export async function assemble(
 
 /** The built-in server's CPU costs are known of one core: here it runs on this machine's. */
 const withCoreSpeed = (experiment: Experiment): Experiment =>
-  experiment.backend === 'local' && experiment.predictor.kind === 'builtin' ? { ...experiment, coreSpeed: measureCoreSpeed() } : experiment
+  restsOnCores(experiment) ? { ...experiment, coreSpeed: measureCoreSpeed() } : experiment
 
 /** Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError for those that are not to be had */
 export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {

@@ -25,7 +25,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
   const requests = () => llmRequests(load.payload)
   const asDrawn = backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
   const known = new Map<string, Estimator>()
-  for (const variant of variants.length > 0 ? variants : [undefined]) {
+  for (const variant of variantsOf(experiment)) {
     const architecture = architectureFor(experiment, variant)
     if (architecture === undefined) return undefined
     // Language models' servers have a model of steps of their own; of one that is not ours nothing is known.
@@ -49,6 +49,16 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
     configuration: withVariant(predictor, given).configuration,
   })
 }
+
+/** The model alone where there are none to choose from. */
+const variantsOf = ({ variants }: Experiment): readonly (Variant | undefined)[] => (variants.length > 0 ? variants : [undefined])
+
+/** Whether what is expected rests on what the built-in server costs on cores, and it runs on this machine's: a language model's steps, and a calibrated server, are modelled by what was read of them. */
+export const restsOnCores = (experiment: Experiment): boolean =>
+  experiment.backend === 'local' &&
+  experiment.predictor.kind === 'builtin' &&
+  experiment.calibrated === undefined &&
+  variantsOf(experiment).every((variant) => (architectureFor(experiment, variant)?.kind ?? 'decoder') !== 'decoder')
 
 /** What the model of a language model's server goes by, beside architecture and configuration. */
 export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => {
