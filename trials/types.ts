@@ -90,8 +90,10 @@ export interface Usage {
   readonly prefillUtilization?: number
   /** and those of decode servers. */
   readonly decodeUtilization?: number
-  /** Seconds from start to ready; of a pod without the wait for a node. */
+  /** Seconds from start to ready; of a pod without the wait for a node; of a server that runs since an earlier trial, until it served with other values. */
   readonly launchSeconds?: number
+  /** Of such a server: seconds that its own start took. */
+  readonly startSeconds?: number
   /** Seconds that a pod had no place on a node before that; absent: it had one at once. */
   readonly nodeWaitSeconds?: number
   /** Seconds of the `prepare` step before that; absent where what it makes was there. */
@@ -123,6 +125,13 @@ export interface Predictor {
   restartUsage?(): void
   /** Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for virtual ones. */
   readonly died?: Promise<PredictorDeath>
+  /**
+   * Moves it, while it runs, to the cores that another configuration asks for, once no other trial holds them: the new `isolation`. Absent: it stays where it started.
+   * @param signal gives up waiting
+   */
+  move?(configuration: Configuration, signal: AbortSignal): Promise<string>
+  /** While no trial uses it, others may hold its cores: until `move`. */
+  rest?(): void
   /** Ends the whole process group (or every object) and waits for it. Idempotent. */
   stop(): Promise<void>
 }

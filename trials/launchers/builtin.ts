@@ -118,6 +118,7 @@ export const builtinCommand = (
       PORT: '0',
       ...(traits.transport === 'grpc' && { GRPC_PORT: '0' }),
       ...(traits.streams && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
+      ...(engine === 'emulated' && !traits.streams && { MODEL_CONTROL: 'explicit' }),
       EXIT_WITH_PARENT: 'true',
     },
     files: [],

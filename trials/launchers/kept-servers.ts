@@ -1,6 +1,6 @@
 /**
  * Keeps a server from one trial to the next: where only values change that it takes while it runs, they are changed there, and its start is not paid again. Anything
- * else that changes (cores, GPU, arguments, environment) starts another one.
+ * else that changes (arguments, environment, a real GPU) starts another one.
  */
 import type { Target } from '../../profiler/types.ts'
 import { configurationKeyWithout } from '../../search/space.ts'
@@ -36,6 +36,8 @@ interface Changing<Known> {
 
 interface Changed {
   readonly target: Target
+  /** What holds it now, where that changed. */
+  readonly isolation?: string
   /** Since then. */
   realisedBatch?(): Promise<number | undefined>
 }
@@ -89,22 +91,27 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)
       const startedMs = performance.now()
       try {
-        const { target, realisedBatch } = await changing.change(server, configuration, AbortSignal.any([signal, server.ended]))
+        const { target, isolation, realisedBatch } = await changing.change(server, configuration, AbortSignal.any([signal, server.ended]))
         if (kept) server.predictor.restartUsage?.()
         const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
         const stop = async () => {
-          if (server.death === undefined) idle.push(server)
-          else await server.predictor.stop()
+          if (server.death !== undefined) return server.predictor.stop()
+          server.predictor.rest?.()
+          idle.push(server)
         }
-        return trialOf({ ...server.predictor, target: ofProcesses(target, server.predictor) }, changing.done, changeSeconds, {
-          realisedBatch,
-          stop,
-        })
+        const predictor = {
+          ...server.predictor,
+          ...(isolation !== undefined && { isolation }),
+          target: ofProcesses(target, server.predictor),
+        }
+        return trialOf(predictor, changing.done, changeSeconds, { realisedBatch, stop })
       } catch (error) {
         const { death } = server
         // A server that no longer answers is of no use.
-        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) idle.push(server)
-        else await server.predictor.stop()
+        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) {
+          server.predictor.rest?.()
+          idle.push(server)
+        } else await server.predictor.stop()
         signal.throwIfAborted()
         if (death) throw new InfeasibleError(death.outOfMemory ? 'out-of-memory' : 'crashed', death.what, server.predictor.logPath)
         if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
@@ -130,11 +137,14 @@ function trialOf(
     ...predictor,
     ...(changeSeconds !== undefined && { prepared: undefined }),
     isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; the server of the trial before, ${done}`}`,
-    usage: async (): Promise<Usage> => ({
-      ...(await predictor.usage()),
-      ...(changeSeconds !== undefined && { launchSeconds: changeSeconds, prepareSeconds: undefined }),
-      ...(realisedBatch && { realisedBatch: await realisedBatch() }),
-    }),
+    usage: async (): Promise<Usage> => {
+      const used = await predictor.usage()
+      return {
+        ...used,
+        ...(changeSeconds !== undefined && { launchSeconds: changeSeconds, startSeconds: used.launchSeconds, prepareSeconds: undefined }),
+        ...(realisedBatch && { realisedBatch: await realisedBatch() }),
+      }
+    },
     stop: () => {
       stopped ??= stop()
       return stopped

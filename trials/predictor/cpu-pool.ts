@@ -24,7 +24,8 @@ const mostJobsPerMessage = 32
  * Jobs that arrive together share messages, spread evenly over the idle workers.
  */
 export class CpuPool {
-  readonly #members: Member[]
+  readonly #members: Member[] = []
+  #report: (what: string) => void = () => undefined
   #waiting: Waiting[] = []
   #scheduled = false
   #closed = false
@@ -32,28 +33,35 @@ export class CpuPool {
   readonly died: Promise<string>
 
   constructor(cores: number) {
-    let report: (what: string) => void
     this.died = new Promise((resolve) => {
-      report = resolve
+      this.#report = resolve
     })
-    this.#members = Array.from({ length: cores }, () => {
-      const worker = new Worker(threadEntry('./cpu-worker', import.meta.url), { execArgv: [] })
-      let becomeReady: () => void
-      const ready = new Promise<void>((resolve) => {
-        becomeReady = resolve
-      })
-      const member: Member = { worker, ready, busyWith: [] }
-      worker.on('message', (message: FromCpuWorker) => (message === 'ready' ? becomeReady() : this.#finish(member, message)))
-      worker.once('error', (error) => report(`CPU worker failed: ${error.message}`))
-      worker.once('exit', (code) => {
-        for (const waiting of member.busyWith.splice(0)) waiting.reject(new RequestError(503, 'the predictor is stopping'))
-        if (!this.#closed) report(`CPU worker ended with code ${code}`)
-      })
-      return member
-    })
+    for (let i = 0; i < cores; i++) this.#members.push(this.#start())
   }
 
-  /** Tells the workers what is served, before the first job, and waits until they can. Rejects when one cannot. */
+  #start(): Member {
+    const worker = new Worker(threadEntry('./cpu-worker', import.meta.url), { execArgv: [] })
+    let becomeReady: () => void
+    const ready = new Promise<void>((resolve) => {
+      becomeReady = resolve
+    })
+    const member: Member = { worker, ready, busyWith: [] }
+    worker.on('message', (message: FromCpuWorker) => (message === 'ready' ? becomeReady() : this.#finish(member, message)))
+    worker.once('error', (error) => this.#report(`CPU worker failed: ${error.message}`))
+    worker.once('exit', (code) => {
+      for (const waiting of member.busyWith.splice(0)) waiting.reject(new RequestError(503, 'the predictor is stopping'))
+      if (!this.#closed && this.#members.includes(member)) this.#report(`CPU worker ended with code ${code}`)
+    })
+    return member
+  }
+
+  /** Starts or ends workers, none of which has work. Tell them then what is served. */
+  async resize(cores: number): Promise<void> {
+    while (this.#members.length < cores) this.#members.push(this.#start())
+    await Promise.all(this.#members.splice(cores).map(({ worker }) => worker.terminate()))
+  }
+
+  /** Tells the workers what is served, before the first job of it, and waits until they can. Rejects when one cannot. */
   async serve(models: readonly ServedModelInfo[]): Promise<void> {
     for (const { worker } of this.#members) worker.postMessage({ type: 'models', models } satisfies ToCpuWorker)
     const failed = this.died.then((what) => {

@@ -32,6 +32,8 @@ export interface EngineHost {
   utilization(): Utilization | undefined
   /** Resolves when an engine ends without being told to; never rejects. */
   readonly died: Promise<EngineDeath>
+  /** Loads again, otherwise, what runs as a thread: the host from then on. This one is of no use then, and where that is rejected too. Absent: each instance is a process. */
+  reload?(options: EngineOptions): Promise<EngineHost>
   close(): Promise<void>
 }
 
@@ -44,19 +46,25 @@ export async function startEngines(engine: TensorEngineName, options: EngineOpti
   const connect = place === 'thread' ? connectThread : connectProcess
   const connections = Array.from({ length: place === 'thread' ? 1 : options.instances }, () => new EngineConnection(connect()))
   try {
-    const loaded = await Promise.all(connections.map((connection) => connection.load(engine, options)))
-    const slots = place === 'thread' ? options.instances : 1
-    return {
-      loaded: loaded[0]!,
-      instances: connections.flatMap((connection) => Array.from({ length: slots }, () => connection)),
-      devices: connections.length,
-      utilization: () => sumUtilization(connections.map((connection) => connection.utilization)),
-      died: Promise.race(connections.map((connection) => connection.died)),
-      close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),
-    }
+    return await loadedHost(connections, engine, options)
   } catch (error) {
     await Promise.all(connections.map((connection) => connection.close()))
     throw error
+  }
+}
+
+async function loadedHost(connections: readonly EngineConnection[], engine: TensorEngineName, options: EngineOptions): Promise<EngineHost> {
+  const loaded = await Promise.all(connections.map((connection) => connection.load(engine, options)))
+  const threads = engines[engine].place === 'thread'
+  const slots = threads ? options.instances : 1
+  return {
+    loaded: loaded[0]!,
+    instances: connections.flatMap((connection) => Array.from({ length: slots }, () => connection)),
+    devices: connections.length,
+    utilization: () => sumUtilization(connections.map((connection) => connection.utilization)),
+    died: Promise.race(connections.map((connection) => connection.died)),
+    ...(threads && { reload: (next: EngineOptions) => loadedHost(connections, engine, next) }),
+    close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),
   }
 }
 

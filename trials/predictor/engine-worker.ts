@@ -30,6 +30,7 @@ async function handle(message: ToEngine): Promise<void> {
   switch (message.type) {
     case 'load': {
       const { createEngine } = await engines[message.engine].load()
+      await engine?.close()
       engine = createEngine(message.options)
       const info = await engine.load()
       const { name, provenance, device } = engine

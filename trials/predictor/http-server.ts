@@ -1,5 +1,7 @@
 /** The HTTP side of the predictor: routes of both protocols, health and metrics. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { isRecord } from '../../profiler/plain-record.ts'
+import { OutOfMemoryError } from './engine.ts'
 import type { PredictorMetrics } from './metrics.ts'
 import { oipMetadata } from './protocol/oip-http.ts'
 import type { TensorProtocol } from './protocol/spoken.ts'
@@ -7,6 +9,7 @@ import { RequestError } from './protocol/tensors.ts'
 import { tfServingMetadata, tfServingStatus } from './protocol/tfserving-http.ts'
 import type { ModelRepository } from './repository.ts'
 import { requestDeadline } from './request-deadline.ts'
+import { SettingsError } from './settings.ts'
 
 export const serverName = 'tune-predictor'
 export const serverVersion = '0.1.0'
@@ -15,6 +18,8 @@ const extensions = ['binary_tensor_data']
 interface ServerOptions {
   readonly maxBodyBytes: number
   readonly requestTimeoutS: number
+  /** Serves with other values of the settings. Absent: what is served is as it was started. */
+  readonly load?: (values: Readonly<Record<string, string>>) => Promise<void>
 }
 
 /** No route has a schema, and loading fastify's schema compilers would take a third of its start. */
@@ -26,7 +31,7 @@ const noSchemas = (): never => {
 export function createServer(
   repository: ModelRepository,
   metrics: PredictorMetrics,
-  { maxBodyBytes, requestTimeoutS }: ServerOptions,
+  { maxBodyBytes, requestTimeoutS, load }: ServerOptions,
 ): FastifyInstance {
   const deadline = requestDeadline(requestTimeoutS)
   const app = fastify({
@@ -48,6 +53,7 @@ export function createServer(
   })
   oipRoutes(app, repository)
   tfServingRoutes(app, repository)
+  if (load) controlRoute(app, repository, load)
   app.get('/metrics', async (_request, reply) => {
     reply.header('content-type', metrics.registry.contentType)
     return metrics.registry.metrics()
@@ -96,6 +102,40 @@ function oipRoutes(app: FastifyInstance, repository: ModelRepository): void {
     app.post<{ Params: OipParams }>(`${base}/infer`, (request, reply) =>
       infer(repository, 'oip-v2', request.params, request, reply, inferenceHeaderLength(request)),
     )
+  }
+}
+
+/** As Triton's explicit model control: one load after the other. */
+function controlRoute(app: FastifyInstance, repository: ModelRepository, load: NonNullable<ServerOptions['load']>): void {
+  let last: Promise<void> = Promise.resolve()
+  app.post<{ Params: OipParams }>('/v2/repository/models/:model/load', async ({ params, body }) => {
+    repository.checkName(params.model)
+    const values = parametersOf(body)
+    const loading = last.then(() => load(values))
+    last = loading.catch(() => undefined)
+    try {
+      await loading
+    } catch (error) {
+      if (error instanceof SettingsError) throw new RequestError(400, error.message)
+      // 507, insufficient storage (RFC 4918, section 11.5).
+      throw error instanceof OutOfMemoryError ? new RequestError(507, error.message) : error
+    }
+    return {}
+  })
+}
+
+function parametersOf(body: unknown): Readonly<Record<string, string>> {
+  const given = body === undefined ? {} : parsed(String(body))
+  const { parameters = {} } = isRecord(given) ? given : {}
+  if (!isRecord(parameters)) throw new RequestError(400, 'parameters: settings by their names, e.g. {"parameters": {"BATCH_SIZE": 8}}')
+  return Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, String(value)]))
+}
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new RequestError(400, `the body is no JSON: ${(error as Error).message}`)
   }
 }
 

@@ -20,7 +20,7 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv = pro
     }
     const asked = askedToStop(settings.exitWithParent)
     const { startPredictor } = await import('./predictor.ts')
-    const starting = startPredictor(settings)
+    const starting = startPredictor(settings, (values) => readSettings(args, { ...env, ...values })!)
     const predictor = await Promise.race([starting, asked])
     if (!predictor) {
       // What fails to start leaves nothing to stop.

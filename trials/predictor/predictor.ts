@@ -18,11 +18,15 @@ import type { Settings } from './settings.ts'
 /** Connections that may wait to be accepted: a burst of load opens many at once. */
 const listenBacklog = 4096
 
+/** The settings with other values over those that it was started with. @throws SettingsError */
+export type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
+
 /**
  * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.
+ * @param settingsWith for what is loaded later, where `modelControl` is explicit
  * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
  */
-export async function startPredictor(settings: Settings): Promise<RunningPredictor> {
+export async function startPredictor(settings: Settings, settingsWith?: SettingsWith): Promise<RunningPredictor> {
   const { engine } = settings
   if (engine === 'gguf') return (await import('./llm/gguf/gguf-predictor.ts')).startGgufPredictor(settings)
   const own = await ownDevices(settings)
@@ -38,7 +42,16 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
   const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)
-  const server = createServer(repository, metrics, { maxBodyBytes, requestTimeoutS: settings.requestTimeoutS })
+  const parts = { pool, repository, metrics, versions, own }
+  let hosts: readonly EngineHost[] = []
+  const load = async (given: Settings) => {
+    hosts = await reloaded(hosts, given, parts)
+  }
+  const server = createServer(repository, metrics, {
+    maxBodyBytes,
+    requestTimeoutS: settings.requestTimeoutS,
+    ...(settings.modelControl === 'explicit' && settingsWith && { load: (values) => load(settingsWith(values)) }),
+  })
   let grpc: GrpcServer | undefined
   const end = async () => {
     const closed = server.close()
@@ -48,7 +61,6 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     await Promise.all([closed, grpc?.close()])
     clearTimeout(lastCall)
   }
-  let hosts: readonly EngineHost[]
   try {
     await server.listen({ host: settings.host, port: settings.port, backlog: listenBacklog })
     if (settings.grpcPort !== undefined) {
@@ -62,10 +74,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason
     hosts = started(outcomes)
-    const infos = versions.map((version, i) => servedInfo(settings, version, hosts[i]!))
-    await pool.serve(infos)
-    const policy = { maxBatchSize: settings.batchSize, maxDelayMs: settings.maxDelayMs, queueLimit: settings.queueLimit }
-    repository.serve(infos.map((info, i) => new ServedModel(info, hosts[i]!, pool, policy, metrics.of(info.name, info.version))))
+    await serve(hosts, settings, parts)
   } catch (error) {
     await end()
     throw error
@@ -89,6 +98,31 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
       return stopped
     },
   }
+}
+
+/** What serves a model, whatever it is told to serve it with. */
+interface Parts {
+  readonly pool: CpuPool
+  readonly repository: ModelRepository
+  readonly metrics: PredictorMetrics
+  readonly versions: readonly ModelVersion[]
+  readonly own: OwnDevices
+}
+
+async function serve(hosts: readonly EngineHost[], settings: Settings, { pool, repository, metrics, versions }: Parts): Promise<void> {
+  const infos = versions.map((version, i) => servedInfo(settings, version, hosts[i]!))
+  await pool.serve(infos)
+  const policy = { maxBatchSize: settings.batchSize, maxDelayMs: settings.maxDelayMs, queueLimit: settings.queueLimit }
+  repository.serve(infos.map((info, i) => new ServedModel(info, hosts[i]!, pool, policy, metrics.of(info.name, info.version))))
+}
+
+/** Serves with other settings in the same process, once what is in flight is answered. Rejects as a start does; nothing is served then until the next that fits. */
+async function reloaded(hosts: readonly EngineHost[], settings: Settings, parts: Parts): Promise<readonly EngineHost[]> {
+  await parts.repository.unload()
+  await parts.pool.resize(settings.cpuCores)
+  const others = await Promise.all(hosts.map((host, i) => host.reload!(engineOptions(settings, parts.own, parts.versions[i]!))))
+  await serve(others, settings, parts)
+  return others
 }
 
 const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonly EngineHost[] =>

@@ -58,6 +58,13 @@ export class ModelRepository {
     this.#served = versions
   }
 
+  /** Answers what is in flight; from then on nothing is served, until `serve` says what. */
+  async unload(): Promise<void> {
+    const served = this.#served
+    this.#served = []
+    await Promise.all(served.map((each) => each.drain()))
+  }
+
   get ready(): boolean {
     return this.#served.length > 0 && !this.#draining
   }

@@ -143,6 +143,10 @@ const table = {
     help: 'number format of the engine; default: fp32, of language models fp16',
     schema: z.enum(precisions).optional(),
   },
+  MODEL_CONTROL: {
+    help: 'emulated: explicit takes other values while it serves, POST /v2/repository/models/MODEL/load {"parameters": {"BATCH_SIZE": 8}}; none, explicit',
+    schema: z.enum(['none', 'explicit']).default('none'),
+  },
   WARM_UP_BATCH: {
     help: 'items of the batch run before ready; 0: none; default: BATCH_SIZE',
     unit: 'items',
@@ -218,6 +222,7 @@ export interface Settings {
   readonly sequenceLength: number
   readonly precision: NonNullable<RawSettings['PRECISION']>
   readonly llm: LlmSettings
+  readonly modelControl: RawSettings['MODEL_CONTROL']
   readonly warmUpBatch: number
   readonly seed: number
   readonly maxBodyMiB: number
@@ -264,6 +269,8 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
     for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
   if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
+  if (checked.success && checked.data.ENGINE !== 'emulated' && checked.data.MODEL_CONTROL === 'explicit')
+    faults.push('--model-control (MODEL_CONTROL): the emulated engine alone takes other values while it serves')
   if (checked.success && checked.data.ENGINE === 'gguf' && (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences)
     faults.push(`--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes ${mostGgufSequences} sequences at most`)
   if (checked.success && checked.data.MODEL_PATH === weightsToFill)
@@ -330,6 +337,7 @@ const named = (raw: RawSettings): Settings => ({
     flashAttention: raw.FLASH_ATTENTION,
     gpuLayers: raw.GPU_LAYERS,
   },
+  modelControl: raw.MODEL_CONTROL,
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
   seed: raw.SEED,
   maxBodyMiB: raw.MAX_BODY_MIB,

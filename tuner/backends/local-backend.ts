@@ -1,6 +1,7 @@
 /** Predictors as processes of this machine. */
 import { join } from 'node:path'
 import type { Configuration } from '../../search/types.ts'
+import { canBeKept, keptBuiltin } from '../../trials/launchers/local/kept-builtin.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { reconfigured } from '../../trials/launchers/local/reconfigured.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
@@ -48,7 +49,7 @@ const startsBeside = ({ devicesUsed }: Experiment, { changesRunning }: Launcher,
 const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
   configurations.reduce((sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores), 0)
 
-/** Triton loads models while it runs, and a server of the user's own may take values so: one of its processes serves trial after trial. */
+/** The built-in server with an emulated GPU and Triton load models while they run, and a server of the user's own may take values so: one of its processes serves trial after trial. */
 function launcherOf(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
@@ -61,15 +62,16 @@ function launcherOf(
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { gpus: ownGpus } = experiment.own
   const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
-  return answersChecked(keptWhere(local, template, { parameters, protocol, payload }), experiment, template, runDirectory)
+  const kept = keptWhere(local, template, { parameters, protocol, payload, machine, ownGpus })
+  return answersChecked(kept, experiment, template, runDirectory)
 }
 
 function keptWhere(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
-  asked: Omit<Parameters<typeof reconfigured>[1], 'template'>,
+  asked: Omit<Parameters<typeof keptBuiltin>[1], 'template'>,
 ): Launcher {
-  if (template.kind === 'builtin') return local
+  if (template.kind === 'builtin') return canBeKept({ template, ...asked }) ? keptBuiltin(local, { template, ...asked }) : local
   return template.server?.kind === 'triton'
     ? createTritonLauncher(local, { template, ...asked })
     : reconfigured(local, { template, ...asked })

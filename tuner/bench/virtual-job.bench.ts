@@ -1,6 +1,6 @@
 /**
  * Whole runs of `tune` in virtual time, as they would be where a predictor takes long to start: `npm run bench:virtual-job -- [--seeds 20 --from 1 --launch 120s
- * --parallel 1 --ahead --only bert --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU), measured by the search that real ones are measured by, so that trials have
+ * --parallel 1 --ahead --only bert --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU; `--core-speed 0.5`: cores half as fast as it takes them for, which it is told), measured by the search that real ones are measured by, so that trials have
  * its length and its errors; `--figures long` takes those of `--backend simulated`, from windows of 10,000 requests, in trials of four seconds, and leaves confirmations out. `--ahead`: the next server starts while one is measured. `--gains`: twelve trials whatever
  * the stop rule says, and after each what the next was expected to gain, what it gained, and what would have been lost by ending there. The clock counts launches and load. Over Morphling's 720 configurations (SoCC '21), beside trying them one at a time.
  * The device model is the search's prior too: what it costs where that is wrong stands in `npm run bench:product`.
@@ -39,6 +39,7 @@ const { values: options } = parseArgs({
     only: { type: 'string', default: '' },
     figures: { type: 'string', default: 'trials' },
     cpu: { type: 'string', default: '1' },
+    'core-speed': { type: 'string', default: '1' },
     gains: { type: 'boolean', default: false },
     ahead: { type: 'boolean', default: false },
   },
@@ -46,7 +47,8 @@ const { values: options } = parseArgs({
 /** What a trial takes where its figures are those of long windows. */
 const longTrialS = 4
 const launchS = parseDurationMs(options.launch) / 1000
-const cpuCostFactor = Number(options.cpu)
+const coreSpeed = Number(options['core-speed'])
+const cpuCostFactor = Number(options.cpu) / coreSpeed
 const machine = await inspectMachine()
 const confirm = options.figures !== 'long' && !options.gains
 const common = { param: [], pin: [], constraint: [], backend: 'simulated', parallel: options.parallel, confirm }
@@ -65,8 +67,10 @@ const jobs: readonly Job[] = [
 ].filter(({ name }) => name.includes(options.only))
 const never = new AbortController().signal
 
-const experimentOf = ({ flags, cpuCores }: Job, seed: number): Experiment =>
-  loadExperiment({ cwd: '.', machine: { cpuCores, gpus: [] }, environment: {}, flags: { ...common, ...flags, seed: String(seed) } })
+const experimentOf = ({ flags, cpuCores }: Job, seed: number): Experiment => ({
+  ...loadExperiment({ cwd: '.', machine: { cpuCores, gpus: [] }, environment: {}, flags: { ...common, ...flags, seed: String(seed) } }),
+  coreSpeed,
+})
 
 /** Servers of the device model, whose CPU may cost more than it expects; trials as of real servers, on this clock. */
 function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend {
@@ -267,6 +271,6 @@ for (const job of jobs) {
   ])
 }
 console.log(
-  `launch ${options.launch}, ${options.parallel} at once, ${options.seeds} seeds, CPU costs × ${options.cpu}; trials with the default configuration; hours and price with confirmations`,
+  `launch ${options.launch}, ${options.parallel} at once, ${options.seeds} seeds, CPU costs × ${options.cpu}, cores × ${options['core-speed']}; trials with the default configuration; hours and price with confirmations`,
 )
 console.log(table(rows).join('\n'))

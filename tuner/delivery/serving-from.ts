@@ -247,7 +247,7 @@ function evidenceOf(
     verdict,
     status: candidate.status,
     measuredAt: trial?.startedAt,
-    launchSeconds: greatest(runs.map(({ usage }) => usage?.launchSeconds)),
+    launchSeconds: greatest(runs.map(({ usage }) => usage?.startSeconds ?? usage?.launchSeconds)),
     nodeWaitSeconds: greatest(runs.map(({ usage }) => usage?.nodeWaitSeconds)),
     cpuCoresBusy: coresAtCapacity(trial, candidate),
     slowestMs: slowestOf(trial),

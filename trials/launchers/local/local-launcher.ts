@@ -1,12 +1,11 @@
 /** Launches predictors as processes of this machine. */
-import { writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { makePrivateFolder } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../../types.ts'
 import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuUseOf } from '../builtin.ts'
@@ -18,6 +17,7 @@ import { serverInstall } from '../server-files/preset.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
+import { affinityOf, moveTo } from './affinity.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
 import { heldProbe, metricsProbe, raplProbe } from './device-probes.ts'
@@ -30,6 +30,7 @@ import { type Prepared, prepare } from './prepare-step.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn, portsOf, strangersOn } from './processes.ts'
 import { checkProgram } from './program.ts'
+import { onDisk, writeFiles } from './trial-files.ts'
 import { sampleUsage } from './usage.ts'
 import { watchOver } from './warden.ts'
 
@@ -72,10 +73,19 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
       }
       const cleanup = new Cleanup()
       try {
+        const take = (asked: Resources, until: AbortSignal) =>
+          holdings.take(asked, gpuUseOf(options.template, options.parameters, asked, options), until)
         const asked = resourcesAsked(configuration, options)
-        const holding = await holdings.take(asked, gpuUseOf(options.template, options.parameters, asked, options), signal)
-        cleanup.add(holding.release)
-        const launch = { options, runningDirectory, configuration, asked, holding, trialNumber, signal }
+        let holding = await take(asked, signal)
+        const rest = () => holding.release()
+        cleanup.add(rest)
+        const hold: Launch['hold'] = async (other, until) => {
+          holding.release()
+          holding = await take(resourcesAsked(other, options), until)
+          return holding
+        }
+
+        const launch = { options, runningDirectory, configuration, asked, holding, hold, rest, trialNumber, signal }
         const prepared = await preparedFor(launch)
         for (let attempt = 1; ; attempt++) {
           const trial = new Cleanup()
@@ -106,6 +116,9 @@ interface Launch {
   readonly configuration: Configuration
   readonly asked: Resources
   readonly holding: Holding
+  /** Gives that back for what another configuration asks for. */
+  readonly hold: (other: Configuration, until: AbortSignal) => Promise<Holding>
+  readonly rest: () => void
   readonly trialNumber: number
   readonly signal: AbortSignal
   /** What the template's `prepare` step made. */
@@ -121,14 +134,15 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const launchSeconds = (performance.now() - startedMs) / 1000
   const pids = () => group.members().map(({ pid }) => pid)
   const engine = options.template.kind === 'command' ? tellingEngine(options.template) : undefined
-  const probes = [
+  // What they tell is of the time since their first reading.
+  const probes = () => [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
     ...(engine === undefined ? [] : [engineProbe(httpUrl, engine)]),
     ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
     // Beside an emulated GPU the processors' energy would be taken for the whole.
     ...(provenance === 'emulated' ? [] : [raplProbe()]),
   ]
-  let sampler = sampleUsage(group.members, probes, launchSeconds)
+  let sampler = sampleUsage(group.members, probes(), launchSeconds)
   cleanup.add(() => sampler.stop())
 
   let stopped = false
@@ -136,14 +150,22 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     target: { ...target, serverPids: pids },
     protocol: options.protocol.name,
     provenance,
-    isolation: started.isolation,
+    isolation: started.isolationBy(holding),
+    ...(provenance === 'emulated' && {
+      move: async (other, until) => {
+        const taken = await launch.hold(other, until)
+        await moveTo(options.machine, taken, pids())
+        return started.isolationBy(taken)
+      },
+      rest: launch.rest,
+    }),
     ...(prepared && { prepared: { seconds: prepared.seconds, kept: prepared.kept } }),
     logPath: log.path,
     logTail: () => log.tail(),
     usage: async () => ({ ...(await sampler.read()), ...(prepared && !prepared.kept && { prepareSeconds: prepared.seconds }) }),
     restartUsage: () => {
       sampler.stop()
-      sampler = sampleUsage(group.members, probes, launchSeconds)
+      sampler = sampleUsage(group.members, probes(), launchSeconds)
     },
     died: new Promise((tell) => {
       group.exited.then((exit) => {
@@ -166,7 +188,7 @@ interface Started {
   /** Where it serves: known for a port that was reserved, else what it says itself. */
   readonly announced: Announcement | Promise<Announcement>
   /** What holds it to its share, in words. */
-  readonly isolation: string
+  isolationBy(holding: Holding): string
   causeOf(exit: Exit | undefined): Cause
 }
 
@@ -210,12 +232,12 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
     if (port !== undefined) await checkLeft(port, group.identity, log)
   })
   onDisk(() => note.started(group.identity, port))
-  const parts = [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
   return {
     group,
     log,
     announced: port === undefined ? announced.heard : { port, provenance: 'measured' },
-    isolation: parts.filter((part) => part !== undefined).join('; '),
+    isolationBy: ({ coresWords, gpuWords }) =>
+      [`${coresWords} ${affinity.words}`, controlGroup.words, gpuWords].filter((part) => part !== undefined).join('; '),
     causeOf: (exit) => diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), builtin ? builtinExitCodes : {}),
   }
 }
@@ -347,11 +369,6 @@ const commandOf = (launch: Launch, folder: string, port: number | undefined): Fi
   return fillCommand(template, options.parameters, { ...options.defaults, ...configuration }, values)
 }
 
-const affinityOf = (machine: MachineFacts, holding: Holding): { prefix: readonly string[]; words: string } =>
-  machine.taskset === undefined
-    ? { prefix: [], words: 'meant but not held: taskset is not installed' }
-    : { prefix: [machine.taskset, '--cpu-list', holding.coreList], words: 'by affinity' }
-
 const resourcesAsked = (configuration: Configuration, options: LocalLauncherOptions): Resources => {
   try {
     return resourcesOf(configuration, options.defaults, options.ownGpus)
@@ -364,23 +381,6 @@ const killedForMemory = (controlGroup: ControlGroup, before: number | undefined)
   if ((controlGroup.memoryKills() ?? 0) > 0) return true
   const now = memoryKills()
   return now === undefined || before === undefined ? undefined : now > before
-}
-
-/** Runs what writes below the run directory. @throws LaunchError where the disk does not take it */
-const onDisk = <T>(write: () => T): T => {
-  try {
-    return write()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error
-    throw new LaunchError(`cannot write a trial's files: ${(error as Error).message}`, 'is the disk full or read-only?')
-  }
-}
-
-const writeFiles = (folder: string, files: FilledTemplate['files']): void => {
-  for (const { path, contents } of files) {
-    makePrivateFolder(dirname(join(folder, path)))
-    writeFileSync(join(folder, path), contents, { mode: privateFile })
-  }
 }
 
 /** By which `tune clean` finds it. */

@@ -1,0 +1,104 @@
+/**
+ * Keeps the built-in server with an emulated GPU from one trial to the next and tells it the next configuration: its start, and the thousands of requests until its code
+ * is compiled, are not paid again. Servers of the user's own: `reconfigured`.
+ */
+import { readAnswer } from '../../../profiler/bounded-reader.ts'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import type { Protocol } from '../../../profiler/types.ts'
+import type { Parameter } from '../../../search/types.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import { resourcesOf } from '../../resources.ts'
+import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
+import { builtinProtocol, engineFor, predictorEnvironment } from '../builtin.ts'
+import { keptServers } from '../kept-servers.ts'
+import { untilServing } from '../readiness.ts'
+import { type BuiltinTemplate, defaultReadyTimeoutS } from '../template.ts'
+import { withVariant } from '../variants.ts'
+
+interface KeptBuiltinOptions {
+  readonly template: BuiltinTemplate
+  readonly parameters: readonly Parameter[]
+  readonly protocol: Protocol
+  readonly payload: PayloadSource
+  readonly machine: MachineFacts
+  readonly ownGpus?: readonly Gpu[]
+}
+
+/** Those of the device model and of the batcher: the predictor's `explicit` model control takes them. */
+const takenWhileServing: ReadonlySet<string> = new Set([
+  'cpuCores',
+  'gpu',
+  'gpuMemoryPercent',
+  'sharing',
+  'batchSize',
+  'maxDelayMs',
+  'queueLimit',
+  'instances',
+  'precision',
+  'sequenceLength',
+])
+
+/** Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it serves tensors over HTTP. */
+export function canBeKept({ template, parameters, machine, ownGpus }: Omit<KeptBuiltinOptions, 'protocol' | 'payload'>): boolean {
+  const { transport, streams } = protocolTable[builtinProtocol(template)]
+  const gpus = parameters.flatMap((parameter) => (parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : []))
+  const emulated = (gpu: string) => engineFor(template, resourcesOf({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
+  return transport === 'http' && !streams && gpus.length > 0 && gpus.every((gpu) => gpu !== 'none' && emulated(gpu))
+}
+
+/** A part of a core is held by a control group, which a process is started in. */
+const isWhole = (parameter: Parameter): boolean =>
+  parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
+
+/** @param inner starts predictors with `explicit` model control */
+export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launcher {
+  const { parameters, protocol, payload, ownGpus } = options
+  const timeoutMs = (options.template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
+  const names = parameters.filter(
+    (parameter) => takenWhileServing.has(parameter.name) && (parameter.name !== 'cpuCores' || isWhole(parameter)),
+  )
+  return keptServers<undefined>(inner, {
+    names: new Set(names.map(({ name }) => name)),
+    done: 'told this configuration',
+    keepsRefused: true,
+    begin: async () => undefined,
+    change: async ({ predictor, url }, given, signal) => {
+      const { template, configuration } = withVariant(options.template, given)
+      const isolation = await predictor.move?.(configuration, signal)
+      const settings = predictorEnvironment(template, configuration, 'emulated', resourcesOf(configuration, {}, ownGpus))
+      await load(url, template.model, settings, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), predictor.logPath)
+      return { target: await untilServing({ protocol, url, model: template.model, payload }, timeoutMs, signal), isolation }
+    },
+  })
+}
+
+/** @throws InfeasibleError where the model does not fit, LaunchError for any other answer */
+async function load(
+  url: string,
+  model: string,
+  parameters: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+  logPath: string | undefined,
+): Promise<void> {
+  const response = await fetch(new URL(`/v2/repository/models/${encodeURIComponent(model)}/load`, url), {
+    method: 'POST',
+    body: JSON.stringify({ parameters }),
+    signal,
+  })
+  const said = await readAnswer(response.body)
+  if (response.ok) return
+  if (response.status === insufficientStorage) throw new InfeasibleError('out-of-memory', messageOf(said), logPath)
+  throw new LaunchError(`the predictor does not take its configuration: ${messageOf(said)}`, undefined, logPath)
+}
+
+const insufficientStorage = 507
+
+const messageOf = (said: string): string => {
+  try {
+    return String((JSON.parse(said) as { error?: unknown }).error ?? said)
+  } catch {
+    return said
+  }
+}
