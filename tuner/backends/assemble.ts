@@ -37,7 +37,7 @@ export async function assemble(
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const given = withCoreSpeed(await withCalibration(asked, onDamage))
+  const given = onCoresHere(await withCalibration(asked, onDamage), machine)
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {
@@ -96,8 +96,8 @@ export async function assemble(
 }
 
 /** The built-in server's CPU costs are known of one core: here it runs on this machine's. */
-const withCoreSpeed = (experiment: Experiment): Experiment =>
-  restsOnCores(experiment) ? { ...experiment, coreSpeed: measureCoreSpeed() } : experiment
+const onCoresHere = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
+  restsOnCores(experiment) ? { ...experiment, cores: { speed: measureCoreSpeed(), count: affinity.length } } : experiment
 
 /** Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError for those that are not to be had */
 export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {

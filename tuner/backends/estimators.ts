@@ -21,7 +21,7 @@ export type EstimatorOf = (given: Configuration) => { readonly estimator: Estima
 
 /** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
 export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
-  const { variants, slo, predictor, own, load, backend, coreSpeed } = experiment
+  const { variants, slo, predictor, own, load, backend, cores } = experiment
   const requests = () => llmRequests(load.payload)
   const asDrawn = backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
   const known = new Map<string, Estimator>()
@@ -40,7 +40,7 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
             defaults: computedIn(experiment, architecture),
             ownGpus: own.gpus,
             anchored: anchoredServer(experiment, architecture),
-            coreSpeed,
+            cores,
           }),
     )
   }

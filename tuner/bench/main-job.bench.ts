@@ -17,6 +17,7 @@ import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
+import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
@@ -130,6 +131,7 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
 }
 
 const runs: Run[] = []
+const coreSpeeds: number[] = []
 const foreignMs: number[] = []
 const rows = [
   [
@@ -149,6 +151,7 @@ const rows = [
 ]
 for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   const coreSpeed = measureCoreSpeed()
+  coreSpeeds.push(coreSpeed)
   const run = await runOnce(seed)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
@@ -199,7 +202,8 @@ rmSync(folder, { recursive: true, force: true })
 
 /** How far the recommended ones are from the cheapest of the space: by the device model all of it, under real load those that matter. */
 async function compareWithCheapest(): Promise<void> {
-  const experiment = await experimentIn(runs[0]!.cwd)
+  const cores = { speed: quantile(coreSpeeds, 0.5), count: (await inspectMachine()).affinity.length }
+  const experiment = { ...(await experimentIn(runs[0]!.cwd)), cores }
   const modelled = await modelledCosts(experiment)
   const recommended = new Map(
     runs.flatMap(({ recommendation: { best } }) => (best ? [[configurationKey(best.configuration), best] as const] : [])),
@@ -212,7 +216,7 @@ async function compareWithCheapest(): Promise<void> {
   }
   const [cheapest] = modelled.values()
   console.log(
-    `\nof ${modelled.size} configurations that serve, by the device model: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${within(modelled)}`,
+    `\nof ${modelled.size} configurations that serve, by the device model on cores of ${cores.speed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${within(modelled)}`,
   )
   if (realBest === 0) return
   const measured = new Map<string, Cost>()

@@ -69,7 +69,7 @@ const never = new AbortController().signal
 
 const experimentOf = ({ flags, cpuCores }: Job, seed: number): Experiment => ({
   ...loadExperiment({ cwd: '.', machine: { cpuCores, gpus: [] }, environment: {}, flags: { ...common, ...flags, seed: String(seed) } }),
-  coreSpeed,
+  cores: { speed: coreSpeed, count: cpuCores },
 })
 
 /** Servers of the device model, whose CPU may cost more than it expects; trials as of real servers, on this clock. */

@@ -13,6 +13,7 @@ import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Mesh, Through } from '../../trials/launchers/kubernetes/through.ts'
+import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
 import type { Backend, Devices, LoadOrigin } from './names.ts'
@@ -146,8 +147,8 @@ export interface Experiment {
   readonly calibration?: string
   /** That calibration, once the store was asked. */
   readonly calibrated?: ServerCalibration
-  /** How often as fast this machine's cores are as those that the device model knows, once they were asked; absent: as fast. */
-  readonly coreSpeed?: number
+  /** This machine's, once they were asked; absent: those that the device model knows. */
+  readonly cores?: MachineCores
   /** The user's GPUs and architecture, from their files. */
   readonly own: OwnDevices
   /** Absolute path of the file of those GPUs. */

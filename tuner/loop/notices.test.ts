@@ -27,10 +27,11 @@ test('which devices are used, and what of them is not there', () => {
 })
 
 test('that the cores are others than those whose costs are known, where they are', () => {
-  const [notice] = coreSpeedNotice({ ...onCores(), coreSpeed: 0.52 })
+  const [notice] = coreSpeedNotice({ ...onCores(), cores: { speed: 0.52, count: 2 } })
   expect(notice).toMatch(/^Prior: a core here is 0\.5 times as fast as /)
-  expect(coreSpeedNotice({ ...onCores(), coreSpeed: 1.8 })).toHaveLength(1)
-  for (const coreSpeed of [undefined, 1, 0.85, 1.2]) expect(coreSpeedNotice({ ...onCores(), coreSpeed })).toEqual([])
+  expect(coreSpeedNotice({ ...onCores(), cores: { speed: 1.8, count: 2 } })).toHaveLength(1)
+  expect(coreSpeedNotice(onCores())).toEqual([])
+  for (const speed of [1, 0.85, 1.2]) expect(coreSpeedNotice({ ...onCores(), cores: { speed, count: 2 } })).toEqual([])
 })
 
 test('what is learned from, and what cannot be read', () => {

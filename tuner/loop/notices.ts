@@ -6,6 +6,7 @@ import { architectureOf } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import { coresElsewhere } from '../../trials/launchers/simulated/cpu-stage.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -40,11 +41,10 @@ export function devicesLine(experiment: Experiment, machine: MachineFacts, prove
 const usualSpeed = 1.25
 
 /** That costs on the CPU are expected to be those of this machine, where they are others. */
-export function coreSpeedNotice({ coreSpeed = 1 }: Experiment): string[] {
-  if (Math.max(coreSpeed, 1 / coreSpeed) <= usualSpeed) return []
-  return [
-    `Prior: a core here is ${coreSpeed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`,
-  ]
+export function coreSpeedNotice({ cores = coresElsewhere }: Experiment): string[] {
+  const { speed } = cores
+  if (Math.max(speed, 1 / speed) <= usualSpeed) return []
+  return [`Prior: a core here is ${speed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`]
 }
 
 /** What the prior of a server that is not the built-in one rests on. */

@@ -17,19 +17,37 @@ export interface CpuStage {
   readonly within?: boolean
 }
 
+/** The cores of the machine that a server runs on, the load beside it. */
+export interface MachineCores {
+  /** How often as fast they are as those that CPU costs were measured on. */
+  readonly speed: number
+  /** All that server and load have together. */
+  readonly count: number
+}
+
+/** Those of a device model alone: as fast, and the load is elsewhere. */
+export const coresElsewhere: MachineCores = { speed: 1, count: Number.POSITIVE_INFINITY }
+
+/** What a request costs the load that asks it, ms on that core: on cores of the server where it has them all. */
+const loadMs = 0.06
+
 /**
  * The built-in predictor on one 2.x GHz server core near saturation, by the CPU time of its threads (`npm run bench:cpu`): of a text 0.07 ms on the
  * event loop and 0.04 ms elsewhere (128 tokens); of a 640 × 480 JPEG 1 ms and 7 ms. For comparison, published tokenisers take 0.008 to 0.22 ms a
  * text (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for threads then wake for each.
- * @param coreSpeed how often as fast as that core its own are
  */
-export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength, coreSpeed = 1): CpuStage {
+export function cpuStageOf(
+  architecture: Architecture,
+  sequenceLength = defaultSequenceLength,
+  cpuCores = 1,
+  { speed, count }: MachineCores = coresElsewhere,
+): CpuStage {
   const text = takesOf(architecture) !== 'image'
   return {
-    acceptMs: (text ? 0.07 : 1) / coreSpeed,
-    prepareMs: (text ? 0.03 + 0.0001 * sequenceLength : 7) / coreSpeed,
+    acceptMs: (text ? 0.07 : 1) / speed,
+    prepareMs: ((text ? 0.03 + 0.0001 * sequenceLength : 7) + (cpuCores >= count ? loadMs : 0)) / speed,
     jitter: 0.25,
-    overheadMs: 0.3 / coreSpeed,
+    overheadMs: 0.3 / speed,
     relativeError: 0.3,
   }
 }

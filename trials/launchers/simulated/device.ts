@@ -7,6 +7,7 @@ import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, 
 import { findMigProfile } from '../../devices/mig.ts'
 import { isConvolutional, workOf } from '../../devices/work.ts'
 import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
+import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
 
 export interface ModelledServer {
   readonly architecture: Architecture
@@ -14,8 +15,7 @@ export interface ModelledServer {
   readonly serving: ServingParameters
   /** Device time of one batch of this size. */
   readonly batchLatency: (batch: number) => DeviceLatency
-  /** As `measureCoreSpeed` tells it of the cores that it runs on; 1: as fast as those that CPU costs were measured on. */
-  readonly coreSpeed: number
+  readonly cores: MachineCores
   /** The server's own fit, and the device's part of a batch's time without it, ms. */
   readonly anchor?: { readonly anchored: AnchoredOn; readonly deviceMs: (batch: number) => number }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
@@ -34,7 +34,6 @@ const unmeasuredMemoryError = 0.5
 
 /**
  * @param defaults values of parameters that the configuration does not name
- * @param coreSpeed of the machine
  * @throws DeviceModelError for values that the model cannot read
  */
 export function modelledServer(
@@ -43,13 +42,13 @@ export function modelledServer(
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
   anchored?: AnchoredOn,
-  coreSpeed = 1,
+  cores = coresElsewhere,
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   // A server's own latencies have its delay in them.
   const serving = servingParametersOf(configuration, anchored === undefined ? defaults : { maxDelayMs: 0, ...defaults })
   if (resources.gpu === undefined)
-    return { architecture, resources, serving, coreSpeed, batchLatency: onCores(architecture, resources, serving, coreSpeed) }
+    return { architecture, resources, serving, cores, batchLatency: onCores(architecture, resources, serving, cores.speed) }
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig = resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
   const call = (batch: number): DeviceCall => ({
@@ -78,7 +77,7 @@ export function modelledServer(
     architecture,
     resources,
     serving,
-    coreSpeed,
+    cores,
     batchLatency: anchored ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes }) : bare,
     ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
     neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,

@@ -8,7 +8,7 @@ import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
 import { anchoredFactors, shareExponentSd } from './anchored-factors.ts'
-import { anchoredStage, type CpuStage, cpuStageOf } from './cpu-stage.ts'
+import { anchoredStage, type CpuStage, cpuStageOf, type MachineCores } from './cpu-stage.ts'
 import { cpuError, type ModelledServer, modelledServer } from './device.ts'
 import {
   type PredictedCapacity,
@@ -27,8 +27,7 @@ interface EstimatorOptions {
   readonly ownGpus?: readonly Gpu[]
   /** What is known of a server that is not the built-in one. */
   readonly anchored?: AnchoredOn
-  /** Of the machine that it runs on, as `measureCoreSpeed` tells it. */
-  readonly coreSpeed?: number
+  readonly cores?: MachineCores
 }
 
 export type Estimated =
@@ -89,7 +88,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     }
     let found: Known
     try {
-      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored, options.coreSpeed)
+      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored, options.cores)
       const model = timed(queueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
@@ -231,10 +230,10 @@ export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number
   Math.max(1, resources.gpus) * (anchor ? serving.instances : 1)
 
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
-export const stageOf = ({ architecture, resources, serving, anchor, coreSpeed }: ModelledServer): CpuStage =>
+export const stageOf = ({ architecture, resources, serving, anchor, cores }: ModelledServer): CpuStage =>
   anchor
     ? anchoredStage(anchor.anchored.at, { instances: serving.instances, cpuCores: resources.cpuCores }, anchor.anchored.perRequest)
-    : cpuStageOf(architecture, serving.sequenceLength, coreSpeed)
+    : cpuStageOf(architecture, serving.sequenceLength, resources.cpuCores, cores)
 
 /** No bar is as wide as the whole. */
 const mostDeviceError = 0.95

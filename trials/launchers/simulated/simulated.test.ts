@@ -9,6 +9,7 @@ import { completed } from '../../devices/own.ts'
 import { InfeasibleError } from '../../types.ts'
 import { stretching } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
+import { coresElsewhere } from './cpu-stage.ts'
 import { modelledServer } from './device.ts'
 import { createEstimator, queueingModel } from './estimate.ts'
 import { latencyPercentileMs, predictCapacity, timed } from './estimated-capacity.ts'
@@ -270,8 +271,12 @@ describe('prediction', () => {
 
   test('on a core of half the speed what the cores do takes twice as long, and what a GPU does as long as ever', () => {
     const rates = (model: string, configuration: Configuration) =>
-      [1, 0.5].map((coreSpeed) => {
-        const estimator = createEstimator({ architecture: architectureOf(model), slo: { percentile: 0.99, limitMs: 2000 }, coreSpeed })
+      [1, 0.5].map((speed) => {
+        const estimator = createEstimator({
+          architecture: architectureOf(model),
+          slo: { percentile: 0.99, limitMs: 2000 },
+          cores: { speed, count: 64 },
+        })
         return Math.exp(estimator.priorLogRate(configuration)!)
       })
     const [onCores, onHalf] = rates('bert-tiny', { cpuCores: 2, batchSize: 8 })
@@ -280,6 +285,19 @@ describe('prediction', () => {
     expect(byTheLoop! / byHalf!).toBeCloseTo(2, 1)
     const [byTheGpu, stillByTheGpu] = rates('bert', { gpu: 'T4', cpuCores: 8, batchSize: 8 })
     expect(byTheGpu! / stillByTheGpu!).toBeCloseTo(1, 2)
+  })
+
+  test('a server that has all cores of a machine shares them with the load, which costs a text half as much again, and a picture next to nothing', () => {
+    const shared = (model: string, cpuCores: number) => {
+      const [elsewhere, beside] = [coresElsewhere, { speed: 1, count: 2 }].map((cores) => {
+        const estimator = createEstimator({ architecture: architectureOf(model), slo: { percentile: 0.99, limitMs: 2000 }, cores })
+        return Math.exp(estimator.priorLogRate({ gpu: 'H100', cpuCores, batchSize: 64 })!)
+      })
+      return elsewhere! / beside!
+    }
+    expect(shared('bert-tiny', 1)).toBe(1)
+    expect(shared('bert-tiny', 2)).toBeGreaterThan(1.2)
+    expect(shared('mobilenet', 2)).toBeLessThan(1.05)
   })
 
   test('of inference on cores the exponent of the cores moves too: what more of them bring is learned apart from how fast one is', () => {
