@@ -19,7 +19,7 @@ import type { Settings } from './settings.ts'
 const listenBacklog = 4096
 
 /** The settings with other values over those that it was started with. @throws SettingsError */
-export type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
+type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
 
 /**
  * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.
