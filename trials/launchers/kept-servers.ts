@@ -51,6 +51,10 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     death?: PredictorDeath
   }
   const idle: Kept[] = []
+  const setAside = (server: Kept) => {
+    server.predictor.rest?.()
+    idle.push(server)
+  }
   const stopIdle = async () => void (await Promise.all(idle.splice(0).map(({ predictor }) => predictor.stop())))
 
   const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Kept> => {
@@ -96,8 +100,7 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
         const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
         const stop = async () => {
           if (server.death !== undefined) return server.predictor.stop()
-          server.predictor.rest?.()
-          idle.push(server)
+          setAside(server)
         }
         const predictor = {
           ...server.predictor,
@@ -108,10 +111,8 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       } catch (error) {
         const { death } = server
         // A server that no longer answers is of no use.
-        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) {
-          server.predictor.rest?.()
-          idle.push(server)
-        } else await server.predictor.stop()
+        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) setAside(server)
+        else await server.predictor.stop()
         signal.throwIfAborted()
         if (death) throw new InfeasibleError(death.outOfMemory ? 'out-of-memory' : 'crashed', death.what, server.predictor.logPath)
         if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)

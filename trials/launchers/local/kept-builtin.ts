@@ -13,6 +13,7 @@ import { resourcesOf } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { builtinProtocol, engineFor, predictorEnvironment } from '../builtin.ts'
 import { keptServers } from '../kept-servers.ts'
+import { errorIn, loadPath } from '../model-loading.ts'
 import { untilServing } from '../readiness.ts'
 import { type BuiltinTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
@@ -82,23 +83,11 @@ async function load(
   signal: AbortSignal,
   logPath: string | undefined,
 ): Promise<void> {
-  const response = await fetch(new URL(`/v2/repository/models/${encodeURIComponent(model)}/load`, url), {
-    method: 'POST',
-    body: JSON.stringify({ parameters }),
-    signal,
-  })
+  const response = await fetch(new URL(loadPath(model), url), { method: 'POST', body: JSON.stringify({ parameters }), signal })
   const said = await readAnswer(response.body)
   if (response.ok) return
-  if (response.status === insufficientStorage) throw new InfeasibleError('out-of-memory', messageOf(said), logPath)
-  throw new LaunchError(`the predictor does not take its configuration: ${messageOf(said)}`, undefined, logPath)
+  if (response.status === insufficientStorage) throw new InfeasibleError('out-of-memory', errorIn(said), logPath)
+  throw new LaunchError(`the predictor does not take its configuration: ${errorIn(said)}`, undefined, logPath)
 }
 
 const insufficientStorage = 507
-
-const messageOf = (said: string): string => {
-  try {
-    return String((JSON.parse(said) as { error?: unknown }).error ?? said)
-  } catch {
-    return said
-  }
-}

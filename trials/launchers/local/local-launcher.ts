@@ -84,7 +84,6 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
           holding = await take(resourcesAsked(other, options), until)
           return holding
         }
-
         const launch = { options, runningDirectory, configuration, asked, holding, hold, rest, trialNumber, signal }
         const prepared = await preparedFor(launch)
         for (let attempt = 1; ; attempt++) {

@@ -10,6 +10,7 @@ import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
 import type { TunedParameter } from '../fill.ts'
 import { type KeptServer, keptServers } from '../kept-servers.ts'
+import { errorIn, loadPath } from '../model-loading.ts'
 import { untilServing } from '../readiness.ts'
 import { Knobs } from '../server-files/knobs.ts'
 import { takenBy } from '../server-files/preset.ts'
@@ -70,10 +71,9 @@ const reloadableNames = (template: CommandTemplate, parameters: readonly TunedPa
  * @throws InfeasibleError with the server's own words when it does not fit or the server does not take it, LaunchError without model control
  */
 const reload = async ({ url, known, predictor }: Server, tuning: TritonTuning, model: string, signal: AbortSignal): Promise<void> => {
-  const path = `/v2/repository/models/${encodeURIComponent(model)}/load`
   const body = { parameters: { config: JSON.stringify(tunedConfig(known, tuning)) } }
   try {
-    await askTriton(url, path, signal, body)
+    await askTriton(url, loadPath(model), signal, body)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
@@ -133,15 +133,6 @@ const askTriton = async (url: string, path: string, signal: AbortSignal, body?: 
   const text = await readAnswer(response.body)
   if (!response.ok) throw new TritonRefusal(`Triton refused ${path} (status ${response.status}): ${errorIn(text)}`)
   return text === '' ? undefined : JSON.parse(text)
-}
-
-const errorIn = (text: string): string => {
-  try {
-    return String((JSON.parse(text) as { error?: unknown }).error ?? text)
-  } catch {
-    // Not JSON: the words as they are.
-    return text
-  }
 }
 
 interface Executions {
