@@ -17,5 +17,5 @@ RUN useradd --uid 1000 node
 # By its number, which a cluster can tell from root.
 USER 1000
 EXPOSE 8000
-ENTRYPOINT ["node", "/app/dist/tuner/cli.js"]
+ENTRYPOINT ["node", "--single-threaded-gc", "/app/dist/tuner/cli.js"]
 CMD ["predictor"]

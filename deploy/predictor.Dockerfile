@@ -23,5 +23,5 @@ COPY --from=build /app/dist /app/dist
 USER 1000
 WORKDIR /app
 EXPOSE 8000
-ENTRYPOINT ["node", "/app/dist/tuner/cli.js"]
+ENTRYPOINT ["node", "--single-threaded-gc", "/app/dist/tuner/cli.js"]
 CMD ["predictor"]

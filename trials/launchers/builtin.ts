@@ -7,6 +7,7 @@ import type { Gpu } from '../devices/catalogue.ts'
 import { catalogueName } from '../machine/gpu-offer.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
 import { bindingInstall, bindingName } from '../predictor/llm/gguf/gguf-knobs.ts'
+import { nodeFlags } from '../predictor/node-flags.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, resourceParameters, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
@@ -109,7 +110,7 @@ export const builtinCommand = (
   const engine = engineFor(template, asked, machine, ownGpus)
   const traits = protocolTable[builtinProtocol(template)]
   return {
-    argv: [process.execPath, ...entry.execArgv, entry.path],
+    argv: [process.execPath, ...nodeFlags, ...entry.execArgv, entry.path],
     env: {
       ...predictorEnvironment(template, configuration, engine, asked, holding.gpuMemoryFraction),
       ...(engine === 'emulated' && template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),

@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 import { processEntry } from '../../profiler/module-entry.ts'
+import { nodeFlags } from './node-flags.ts'
 
 const built = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 const entry = existsSync(built) ? { path: built, execArgv: [] } : processEntry('./main', import.meta.url)
@@ -21,7 +22,7 @@ async function start(...args: string[]): Promise<Started> {
   const startedAt = performance.now()
   const child = spawn(
     process.execPath,
-    [...entry.execArgv, entry.path, '--engine', 'emulated', '--gpu', 'T4', '--precision', 'fp16', '--port', '0', ...args],
+    [...nodeFlags, ...entry.execArgv, entry.path, '--engine', 'emulated', '--gpu', 'T4', '--precision', 'fp16', '--port', '0', ...args],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   )
   const line = await new Promise<string>((resolve, reject) => {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { nodeFlags } from '../../trials/predictor/node-flags.ts'
 import { onCores } from '../testing/on-cores.ts'
 
 const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
@@ -10,7 +11,7 @@ export async function withBuiltPredictor<T>(
   work: (url: string, pid: number) => Promise<T>,
   cores?: string,
 ): Promise<T> {
-  const [program, ...args] = onCores(cores, [process.execPath, entry, ...flags, '--port', '0', '--exit-with-parent'])
+  const [program, ...args] = onCores(cores, [process.execPath, ...nodeFlags, entry, ...flags, '--port', '0', '--exit-with-parent'])
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
   try {

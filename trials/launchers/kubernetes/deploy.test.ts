@@ -6,6 +6,7 @@ import type { V1Deployment, V1LabelSelector, V1NetworkPolicy, V1PodSpec } from '
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
+import { nodeFlags } from '../../predictor/node-flags.ts'
 import { loadJob } from './load-job.ts'
 import { labelNames, labelsOf } from './manifests.ts'
 import { restrictedViolations } from './testing/restricted.ts'
@@ -130,6 +131,8 @@ describe.each(readdirSync(deploy).filter((file) => file.endsWith('Dockerfile')))
     const [entry] = of('ENTRYPOINT').map((line) => JSON.parse(line) as string[])
     const source = /^\/app\/dist\/(.*)\.js$/.exec(entry!.at(-1)!)?.[1]
     expect(existsSync(join(root, `${source}.ts`)), String(entry)).toBe(true)
+    // One that serves is started as it was measured.
+    if (of('CMD').some((line) => line.includes('predictor'))) expect(entry!.slice(1, -1)).toEqual(nodeFlags)
     // A name would not do: a cluster that wants runAsNonRoot could not tell it from root.
     expect(of('USER')).toEqual(['1000'])
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }

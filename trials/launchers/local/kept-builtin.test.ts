@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
+import { nodeFlags } from '../../predictor/node-flags.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { BuiltinTemplate } from '../template.ts'
@@ -76,6 +77,8 @@ test('one process serves trial after trial, each with its own device, batch and 
     await predictor.stop()
   }
   expect(seen[1]!.pid).toBe(seen[0]!.pid)
+  // As its image starts it.
+  expect(readFileSync(`/proc/${seen[0]!.pid}/cmdline`, 'utf8').split('\0').slice(1)).toEqual(expect.arrayContaining([...nodeFlags]))
   expect(seen.map(({ device }) => device)).toEqual(['T4 (emulated)', 'A100-40GB (emulated), 50 % by time-slice'])
   expect(seen[1]!.isolation).toMatch(/GPU A100-40GB emulated, 50 %; the server of the trial before, told this configuration$/)
   // What it took to start is not what it took to be told.

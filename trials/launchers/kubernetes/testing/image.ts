@@ -7,6 +7,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rm
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { nodeFlags } from '../../../predictor/node-flags.ts'
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url))
 
@@ -46,7 +47,7 @@ export default function setup(): void {
     copy(packages.filter((path) => !tunerOnly.test(path.slice('node_modules/'.length))))
     const image = (reference: string, entry: readonly string[]) =>
       execFileSync(join(lab, 'image'), ['--node', reference, folder, JSON.stringify(entry)], { stdio: ['ignore', 'ignore', 'inherit'] })
-    const entry = ['/usr/bin/node', 'dist/tuner/cli.js']
+    const entry = ['/usr/bin/node', ...nodeFlags, 'dist/tuner/cli.js']
     image('lab/tune:test', entry)
     // As deployment specs name it: without arguments it serves.
     image('tune-predictor:0.1.0', [...entry, 'predictor'])
