@@ -8,30 +8,34 @@ import type { CapacityPosterior } from './posterior.ts'
 const claimed = 1.15
 const imagined = 1.5
 
-type Windows = Pick<Evidence, 'heldRps' | 'surelyHeldRps'> & Partial<Pick<Evidence, 'surelyMissedRps' | 'keptRps'>>
+type Windows = Pick<Evidence, 'heldRps' | 'surelyHeldRps'> & Partial<Pick<Evidence, 'surelyMissedRps' | 'keptRps' | 'brieflyKeptRps'>>
 type Interval = Pick<CapacityPosterior, 'capacityCi90Rps'>
 
 /** Whether all of a twin's interval lies beyond a rate from which on every window missed: it is another server's. */
 const tooHigh = ({ capacityCi90Rps: [low] }: Interval, { surelyMissedRps = Number.POSITIVE_INFINITY }: Windows) => low > surelyMissedRps
-/** Whether all of it lies so far below one that a window kept that it would have shown. */
-const tooLow = ({ capacityCi90Rps: [, high] }: Interval, { keptRps = 0 }: Windows) => farBelow * high < keptRps
-const farBelow = 1.25
+/** What a window kept, where all of it lies so far below that it would have shown; else 0. */
+const farKept = ({ capacityCi90Rps: [, high] }: Interval, { keptRps = 0, brieflyKeptRps = 0 }: Windows): number =>
+  Math.max(farBelow * high < keptRps ? keptRps : 0, farBelowFew * high < brieflyKeptRps ? brieflyKeptRps : 0)
+export const farBelow = 1.25
+/** Of a few requests. */
+const farBelowFew = 2
 
 /** Whether windows contradict a twin. */
-export const contradicted = (estimate: Interval, windows: Windows): boolean => tooHigh(estimate, windows) || tooLow(estimate, windows)
+export const contradicted = (estimate: Interval, windows: Windows): boolean => tooHigh(estimate, windows) || farKept(estimate, windows) > 0
 
 /** Where the capacity is looked for: where the twin puts it, or a little beyond what was kept where that lies far below. */
 export const believedRps = (estimate: Interval & { readonly capacityRps: number }, windows: Windows): number =>
-  tooLow(estimate, windows) ? claimed * windows.keptRps! : estimate.capacityRps
+  claimed * farKept(estimate, windows) || estimate.capacityRps
 
 /**
  * The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. Of a twin that is contradicted
  * the figure lies halfway between what held and what did not, or between the twin's and what was kept.
  */
 export function withEvidence(estimate: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>, windows: Windows): Capacity {
-  const { heldRps, surelyHeldRps, surelyMissedRps = Number.POSITIVE_INFINITY, keptRps = 0 } = windows
+  const { heldRps, surelyHeldRps, surelyMissedRps = Number.POSITIVE_INFINITY } = windows
   const [low, high] = estimate.capacityCi90Rps
-  if (tooLow(estimate, windows))
+  const keptRps = farKept(estimate, windows)
+  if (keptRps > 0)
     return between(Math.min(low, heldRps), Math.max(claimed * keptRps, surelyHeldRps), Math.sqrt(estimate.capacityRps * keptRps))
   const capacityRps = tooHigh(estimate, windows) ? Math.sqrt(heldRps * surelyMissedRps) : estimate.capacityRps
   return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)

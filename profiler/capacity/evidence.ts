@@ -1,5 +1,5 @@
 /** What the open windows of a search have shown so far. */
-import { failsTooOften, keeps, keepsSurely } from '../slo.ts'
+import { failsTooOften, keeps, keepsSurely, longestLimitMs } from '../slo.ts'
 import type { Load, LoadPoint, LoadRun, Slo } from '../types.ts'
 import { slowdownSeen } from './changes/slowdown.ts'
 import { changeOfSteps } from './changes/speed.ts'
@@ -24,6 +24,9 @@ const asBefore = 0.95
 const deepest = 0.5
 /** Requests of a window that would show a rate a quarter beyond the capacity: far more are over the limit there than are allowed. */
 const fewestTelling = 100
+/** And of one at twice the capacity, where one in five at least is over. */
+const fewestTellingTwice = 20
+const limitsToTell = 4
 /** Share to go on with of a rate that the generator could not hold. */
 const cautious = 0.7
 
@@ -200,10 +203,11 @@ export class Evidence {
     return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 
-  /** Highest steady rate below this at which an open window of so many requests kept the SLO; 0 where none did. */
-  heldBelow(rateRps: number, fewest = 0): number {
+  /** Highest steady rate below this at which an open window of so many requests, and as long, kept the SLO; 0 where none did. */
+  heldBelow(rateRps: number, fewest = 0, leastS = 0): number {
+    const tells = ({ requests, seconds }: LoadPoint) => requests >= fewest && seconds >= leastS
     const held = this.counted.filter(
-      ({ window, point, steady }) => steady && window.run.cutMs === undefined && point.requests >= fewest && keeps(point, this.slo),
+      ({ window, point, steady }) => steady && window.run.cutMs === undefined && tells(point) && keeps(point, this.slo),
     )
     return held.reduce((most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most), 0)
   }
@@ -220,6 +224,11 @@ export class Evidence {
   /** Highest steady rate of a window that kept the SLO, below all that missed it, with requests enough to have shown a rate far beyond the capacity; 0 without one. */
   get keptRps(): number {
     return this.heldBelow(this.missedRps, Math.max(fewestTelling, 1 / (1 - this.slo.percentile)))
+  }
+
+  /** The same of a few requests, enough to have shown twice the capacity: they heaped up for more than the limit. */
+  get brieflyKeptRps(): number {
+    return this.heldBelow(this.missedRps, fewestTellingTwice, (limitsToTell * longestLimitMs(this.slo)) / 1000)
   }
 
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */

@@ -120,13 +120,16 @@ class CapacityMeasurement {
     const { session, effort } = this
     const { slo } = this.options
     let last: LoadPoint | undefined
-    await untilNoFaster(maxWarmUpWindows, async () => {
+    const { warmUpRequests } = this.options
+    await untilNoFaster(maxWarmUpWindows, async (window) => {
+      // More connections bring it there sooner.
+      if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests) return undefined
       const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
     const { byNumber } = this
-    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !byNumber.isWarm(this.options.warmUpRequests))
+    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !byNumber.isWarm(warmUpRequests))
       last = await byNumber.play()
     if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, byNumber.windows)
     session.startBudget()

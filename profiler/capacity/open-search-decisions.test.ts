@@ -11,7 +11,6 @@ import {
   posterior,
   rates,
   refusing,
-  type Script,
   searched,
   ten,
   windowOf,
@@ -163,39 +162,6 @@ describe('the saturation', () => {
     expect(beaten.asked).toEqual([])
     expect((await racing(1333)).asked).not.toEqual([])
     expect((await racing(1334, { generatorCores: 0.95 })).asked).not.toEqual([])
-  })
-})
-
-describe('a race', () => {
-  const racing = (below: number, more: Script = {}) =>
-    searched({
-      options: { capacityToBeatRps: 1200 },
-      estimate: (_, windows) => posterior(600, 0.1, { below: (rps) => (rps === 1200 && windows > 1 ? below : 0.99) }),
-      ...more,
-    })
-
-  test('is lost after two windows, where the twin is surer than 98 % that the capacity is lower', async () => {
-    const lost = await racing(0.981)
-    expect(lost.asked).toHaveLength(2)
-    expect(lost.found).toMatchObject({ outcome: 'beaten', capacityRps: expect.closeTo(660, 9), known: 'bound above' })
-    expect(lost.found.capacityCi90Rps).toEqual([0, expect.closeTo(660, 9)])
-    expect(lost.found.detail).toBe('certainly below the 1200.0 requests per second it had to beat')
-    expect((await racing(0.98)).found.outcome).not.toBe('beaten')
-  })
-
-  test('not by a server whose interval reaches what is to be beaten, or that held it with room to spare', async () => {
-    const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
-    expect((await racing(0.99, wide)).found.outcome).toBe('beaten')
-    expect(
-      (await racing(0.99, { estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }) })).found.outcome,
-    ).not.toBe('beaten')
-    const held = (rps: number) =>
-      racing(0.99, {
-        options: { capacityToBeatRps: 700 },
-        estimate: () => posterior(rps, 0.001, { below: () => 0.99, capacityCi90Rps: [400, 500] }),
-      })
-    expect((await held(650)).found).toMatchObject({ outcome: 'beaten', capacityRps: 650 })
-    expect((await held(700)).found.outcome).not.toBe('beaten')
   })
 })
 

@@ -3,7 +3,7 @@ import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { slowdownInWords, type slowdownSeen } from './changes/slowdown.ts'
 import { disagreements } from './checks.ts'
-import { becomingRarer, believedRps, contradicted, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
+import { becomingRarer, believedRps, contradicted, farBelow, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
 import { disturbedThroughout, spoiltLoops } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
@@ -14,26 +14,13 @@ import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
 import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './limits/throttle.ts'
 import { windowCapacityWithin } from './limits/window-limit.ts'
+import type { OpenSearchOptions } from './open-search-options.ts'
 import type { CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { openingLoop, saturate } from './saturation.ts'
 import type { Session } from './session.ts'
 import { placesBetween } from './twin/steps.ts'
 import { largestBatch } from './twin/twin.ts'
-import type { WarmUpByNumber } from './warm-up.ts'
 import { workersAtWork, type workersSeen } from './ways/workers.ts'
-
-export interface OpenSearchOptions {
-  readonly seed: number
-  readonly capacityToBeatRps?: number
-  /** What is believed of the capacity beforehand. */
-  readonly expectedRps?: number
-  /** What a server that refuses a closed loop was seen to answer: none is put on it then. */
-  readonly refusesBeyondRps?: number
-  /** Of as many connections as the search for the saturation begins with. */
-  readonly warmUp?: WarmUpByNumber
-  /** Where the machine spoils the closed loops, there is no other search: its windows go on until one misses, or the time is up. */
-  readonly isLast?: boolean
-}
 
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
 const leastOfBudget = 0.7
@@ -73,6 +60,7 @@ export class OpenSearch {
   /** It ended as nothing that it saw says how much more the server does. */
   outgrown = false
   private loopsSpoilt = false
+  private dared: 'held' | 'missed' | undefined
 
   constructor(
     private readonly session: Session,
@@ -102,8 +90,8 @@ export class OpenSearch {
     for (let steady = 0; ; steady++) {
       this.estimate('planned')
       if (this.outgrewLoops && !this.options.isLast) return this.outgrew()
-      const beaten = this.beaten()
-      if (beaten !== undefined) return beaten
+      const lost = await this.lost(windowS)
+      if (lost !== undefined) return lost
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
       const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
       const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && this.servesAsLoops() && session.spentS >= enoughS
@@ -178,6 +166,22 @@ export class OpenSearch {
       if (evidence.disturbed) return this.posterior && evidence.heldRps > 0 ? this.concluded() : this.disturbed(disturbedThroughout)
       session.forgive(run.elapsedS)
     }
+  }
+
+  /** What it ends as where it has lost. One that the twin alone has far below what it had to beat, and nobody expected there, is asked for more than that first. */
+  private async lost(windowS: number): Promise<Searched | undefined> {
+    const beaten = this.beaten()
+    if (beaten === undefined) return undefined
+    const { evidence, dared, options } = this
+    const { capacityToBeatRps: toBeatRps = 0 } = options
+    const daringRps = Math.min(evidence.mostRps, farBelow * beaten.capacityCi90Rps[1])
+    if (daringRps >= toBeatRps || dared === 'missed' || evidence.missedRps <= toBeatRps || this.asExpected()) return beaten
+    if (dared !== undefined) return undefined
+    const failed = await this.learn(daringRps, windowS)
+    if (failed !== undefined) return failed
+    this.dared = evidence.heldRps > beaten.capacityCi90Rps[1] ? 'held' : 'missed'
+    this.estimate('planned')
+    return this.lost(windowS)
   }
 
   /**

@@ -4,10 +4,10 @@ import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
-import type { LoadRun } from '../types.ts'
+import type { LoadPoint, LoadRun, Phase } from '../types.ts'
 import { measureCapacity } from './measure.ts'
 import { Session } from './session.ts'
-import { requestsToWarm, untilNoFaster, WarmUpByNumber, warmUpOf } from './warm-up.ts'
+import { requestsToWarm, requestsUntilSteady, untilNoFaster, WarmUpByNumber, warmUpOf } from './warm-up.ts'
 
 /** How many windows of these latencies are played; `undefined` where none is. */
 async function windowsOf(
@@ -65,6 +65,8 @@ describe('what a warm-up by number tells', () => {
     expect(requestsToWarm(two)).toBe(302)
     expect(requestsToWarm([...two, { requests: 300, steadyAfter: 300 }])).toBe(302)
     expect(requestsToWarm([{ requests: 900, steadyAfter: 500 }])).toBe(512)
+    expect(requestsUntilSteady([{ requests: 900, steadyAfter: 500 }])).toBe(750)
+    expect(requestsUntilSteady([])).toBeUndefined()
   })
 
   /** What is gained per second as windows of a second each, of eight connections, have these answers. */
@@ -116,6 +118,23 @@ describe('what a warm-up by number tells', () => {
     expect(requestsToWarm([whole.warmUp!])).toBeLessThan(300)
     expect(shorter.seconds).toBeLessThan(whole.seconds - 2)
     expect(shorter.capacityRps / whole.capacityRps).toBeCloseTo(1, 1)
+  })
+
+  test('more connections bring one of a known kind sooner to as many requests as it has not had yet', async () => {
+    const { server, slo } = simpleCases.find((one) => one.name === 'FIFO 8 ms')!
+    const warmingBy = async (warmUpRequests?: number) => {
+      const connections: number[] = []
+      const onStep = ({ load }: LoadPoint, phase: Phase) => {
+        if (phase === 'warm-up' && load.kind === 'closed' && !load.forOpen) connections.push(load.connections)
+      }
+      const target = { kind: 'virtual', server: server(1) } as const
+      await measureCapacity({ target, slo, signal: new AbortController().signal, effort: 'quick', warmUpRequests, onStep })
+      return connections
+    }
+    expect((await warmingBy(200)).slice(0, 2)).toEqual([2, 8])
+    // As many as it has had in the first window: that it gets no faster is seen by as few connections.
+    expect((await warmingBy(20)).slice(0, 2)).toEqual([2, 2])
+    expect((await warmingBy()).slice(0, 2)).toEqual([2, 2])
   })
 
   test('one that warms by its number of requests tells of as many', async () => {

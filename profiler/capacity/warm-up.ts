@@ -134,9 +134,15 @@ export function warmUpOf(requests: number, windows: readonly WarmUpWindow[]): Wa
   return { requests, steadyAfter: requests - Math.round(after) }
 }
 
-/** How many requests warm a server whose kind was warmed before; undefined where no warm-up of it was as long as one of an unknown server. */
-export function requestsToWarm(seen: readonly WarmUp[]): number | undefined {
+/** After how many requests a server is steady whose kind was warmed before; undefined where no warm-up of it was as long as one of an unknown server. */
+export function requestsUntilSteady(seen: readonly WarmUp[]): number | undefined {
   const watched = seen.filter(({ requests }) => requests >= requestsUnknown)
   if (watched.length === 0) return undefined
-  return Math.min(requestsUnknown, Math.max(fewestKnown, ...watched.map(({ steadyAfter }) => Math.ceil(beyondSteady * steadyAfter))))
+  return Math.max(fewestKnown, ...watched.map(({ steadyAfter }) => Math.ceil(beyondSteady * steadyAfter)))
+}
+
+/** How many of them warm it before its saturation is looked for, which warms it further: no more than an unknown one gets. */
+export function requestsToWarm(seen: readonly WarmUp[]): number | undefined {
+  const steady = requestsUntilSteady(seen)
+  return steady && Math.min(requestsUnknown, steady)
 }

@@ -39,6 +39,25 @@ describe('a steady window', () => {
     expect(seen.windows).toHaveLength(3)
   })
 
+  test('that kept it with a hundred requests tells of a rate a quarter beyond the capacity, with twenty within four limits or more of one at twice that', () => {
+    const keptBy = (n: number, rateRps = 40) => {
+      const seen = evidence()
+      add(seen, windowOf(rateRps, 5, {}, n))
+      return [seen.keptRps, seen.brieflyKeptRps]
+    }
+    expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
+      [40, 40],
+      [0, 40],
+      [0, 40],
+      [0, 0],
+    ])
+    // 198 ms of 50.
+    expect([keptBy(40, 200), keptBy(39, 200)]).toEqual([
+      [0, 200],
+      [0, 0],
+    ])
+  })
+
   test('that missed it lowers what was missed, and raises what was served', () => {
     const seen = evidence()
     for (const [rateRps, missedRps] of [

@@ -27,6 +27,8 @@ export type MeasureTask =
       readonly leastRps?: number
       /** Where the SLO holds at the rate without proof: the lowest that, proven, is worth more. */
       readonly leastProvenRps?: number
+      /** Requests after which its kind of server was steady, by what other trials of it showed. */
+      readonly warmUpRequests?: number
     }
 
 export interface MeasureOptions {

@@ -31,6 +31,7 @@ export interface LoadWork {
         readonly rateRps: number
         readonly leastRps?: number
         readonly leastProvenRps?: number
+        readonly warmUpRequests?: number
         readonly seconds: number
         readonly arrivals: Arrivals
       }
@@ -57,6 +58,7 @@ export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: 
             rateRps: task.rateRps,
             leastRps: task.leastRps,
             leastProvenRps: task.leastProvenRps,
+            warmUpRequests: task.warmUpRequests,
             seconds: load.confirmSeconds,
             arrivals: load.arrivals,
           },

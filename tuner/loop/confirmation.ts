@@ -12,6 +12,7 @@ import type { EventBody } from './events.ts'
 import type { LoopParts } from './parts.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial } from './trial-runner.ts'
+import { steadyRequestsFor } from './trial-task.ts'
 
 /** A winner that is missed gives way to the next at once; more heats than this there are not. */
 export const mostHeats = 4
@@ -40,7 +41,8 @@ export async function confirmAsNeeded(
     count(tries, configurationKey(next.candidate.configuration))
     const { rateRps, leastRps, leastProvenRps } = next
     // The last one goes down until a rate holds: a run that found something ends with something that holds.
-    const task = { kind: 'confirmation', rateRps, leastProvenRps, ...(heat < mostHeats && { leastRps }) } as const
+    const warmUpRequests = steadyRequestsFor(next.candidate.configuration, experiment.space, log.trials)
+    const task = { kind: 'confirmation', rateRps, leastProvenRps, warmUpRequests, ...(heat < mostHeats && { leastRps }) } as const
     const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return

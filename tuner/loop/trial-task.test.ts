@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { OrdinalParameter } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { taskOf, warmUpRequestsFor } from './trial-task.ts'
+import { steadyRequestsFor, taskOf, warmUpRequestsFor } from './trial-task.ts'
 
 const asked = { objective: { kind: 'price-per-request' }, price: { pricePerHour: 3.6 }, tolerance: 0.05 } as const
 const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
@@ -61,5 +61,12 @@ describe('how long it warms up', () => {
   test('in full, what is measured again', () => {
     const other = { ...first, cpuCores: 2 }
     expect(asked(other, [trial(first), trial(other)])).toBeUndefined()
+  })
+
+  test('a second time, what was measured is known to be steady by itself too', () => {
+    const steady = (configuration: typeof first, ...trials: FinishedTrial[]) =>
+      steadyRequestsFor(configuration, { parameters, constraints: [] }, trials)
+    expect(steady(first, trial(first, { requests: 900, steadyAfter: 500 }))).toBe(750)
+    expect(steady({ ...first, cacheSize: 4 }, trial(first))).toBeUndefined()
   })
 })

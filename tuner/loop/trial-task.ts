@@ -1,5 +1,5 @@
 /** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
-import { requestsToWarm } from '../../profiler/index.ts'
+import { requestsToWarm, requestsUntilSteady } from '../../profiler/index.ts'
 import { capacityToBeatRps, learnsPlainly, type Objective } from '../../search/objective.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
@@ -45,14 +45,20 @@ export function taskOf({ purpose, predicted, expected, objective, price, bestCos
  * Requests that warm a configuration, by the trials of those that differ from it in resources and in how much they serve at once alone: whatever else is tuned may be what
  * has to warm up, a compiler or a cache. Undefined where none tells, and for one that is measured again: a reading in doubt is no time to save.
  */
-export function warmUpRequestsFor(
-  configuration: Configuration,
-  { parameters }: SearchSpace,
-  trials: readonly FinishedTrial[],
-): number | undefined {
-  const decisive = parameters.filter(({ category, concurrency }) => category !== 'resource' && !concurrency)
-  const differsIn = (other: Configuration, all: SearchSpace['parameters']) => all.some(({ name }) => other[name] !== configuration[name])
-  if (trials.some((trial) => !differsIn(trial.configuration, parameters))) return undefined
-  const alike = trials.filter((trial) => !differsIn(trial.configuration, decisive))
-  return requestsToWarm(alike.flatMap((trial) => (trial.state === 'complete' && trial.measurement.warmUp) || []))
+export function warmUpRequestsFor(configuration: Configuration, space: SearchSpace, trials: readonly FinishedTrial[]): number | undefined {
+  if (trials.some((trial) => !differsIn(trial.configuration, configuration, space.parameters))) return undefined
+  return requestsToWarm(warmUpsAlike(configuration, space, trials))
 }
+
+/** Requests after which a configuration is steady that was measured before, by the same trials. */
+export const steadyRequestsFor = (configuration: Configuration, space: SearchSpace, trials: readonly FinishedTrial[]): number | undefined =>
+  requestsUntilSteady(warmUpsAlike(configuration, space, trials))
+
+function warmUpsAlike(configuration: Configuration, { parameters }: SearchSpace, trials: readonly FinishedTrial[]) {
+  const decisive = parameters.filter(({ category, concurrency }) => category !== 'resource' && !concurrency)
+  const alike = trials.filter((trial) => !differsIn(trial.configuration, configuration, decisive))
+  return alike.flatMap((trial) => (trial.state === 'complete' && trial.measurement.warmUp) || [])
+}
+
+const differsIn = (one: Configuration, other: Configuration, parameters: SearchSpace['parameters']): boolean =>
+  parameters.some(({ name }) => one[name] !== other[name])

@@ -102,6 +102,21 @@ describe('a confirmation', () => {
     for (const each of windows) expect(each).toBeCloseTo(windowS, 9)
   })
 
+  test.each([
+    [100, 1],
+    [1000, 2],
+    [undefined, 2],
+  ])('of a kind that was steady after %s requests, warms up at the rate for %i windows', async (warmUpRequests, windows) => {
+    const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 })
+    let played = 0
+    const onStep = ({ load }: LoadPoint, phase: Phase) => {
+      if (phase === 'warm-up' && load.kind === 'open' && load.rateRps === 60) played++
+    }
+    await confirmCapacity({ target: { kind: 'virtual', server }, slo, rateRps: 60, signal, onStep, warmUpRequests })
+    if (windows === 1) expect(played).toBe(1)
+    else expect(played).toBeGreaterThanOrEqual(windows)
+  })
+
   test('is not lost to one pause, which it tells', async () => {
     let paused = false
     const server = new QueueServer({

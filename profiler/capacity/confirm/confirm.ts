@@ -17,6 +17,8 @@ export interface ConfirmOptions {
   readonly leastRps?: number
   /** Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth more. Absent: none. */
   readonly leastProvenRps?: number
+  /** Requests after which servers of this kind were steady (`requestsUntilSteady`); absent: as many as may be needed. */
+  readonly warmUpRequests?: number
   /** Time at one rate after which it is decided by what was seen, default 30; a clear case takes a third of it, one that could still be proven up to twice. */
   readonly seconds?: number
   /** Default Poisson. */
@@ -199,7 +201,8 @@ class ConfirmationUnderWay {
       return run
     }
     if (unloaded.stream === undefined && atOnce > 2) for (const share of ramp) await play(share * rateRps)
-    await untilNoFaster(mostWarmUps, () => play(rateRps))
+    const isSteady = () => session.requests >= (options.warmUpRequests ?? Number.POSITIVE_INFINITY)
+    await untilNoFaster(mostWarmUps, async (window) => (window > 0 && isSteady() ? undefined : play(rateRps)))
   }
 
   /**
