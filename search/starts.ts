@@ -49,24 +49,25 @@ function distance(a: Float64Array, b: Float64Array): number {
 
 /** How sure physics is of an idle latency, as a standard deviation of its logarithm. */
 const PHYSICS_SD = 0.15
+/** Costs that differ by less physics does not tell apart, of ln. */
+const TIE = 0.02
 
 /**
  * Before anything is measured: the least expected cost by physics, weighed by how surely the constraint is met; pending ones are taken to be
- * right. Undefined where physics knows nothing of any configuration.
+ * right. Of those that physics does not tell apart the first of the space, which asks for the least: a small batch answers soon, and its capacity
+ * shows in a short trial. Undefined where physics knows nothing of any configuration.
  */
 export function cheapestByPhysics(problem: Problem, configurations: readonly Configuration[]): Suggestion | undefined {
   const limit = problem.constraintLimit === undefined ? undefined : Math.log(problem.constraintLimit)
-  let best: Configuration | undefined
-  let highest = -Infinity
-  for (const configuration of configurations) {
+  const scored = configurations.flatMap((configuration) => {
     const logRate = problem.priorLogRate?.(configuration)
-    if (logRate === undefined) continue
+    if (logRate === undefined) return []
     const logConstraint = problem.priorLogConstraint?.(configuration)
     const cost = logCost(problem.objective, priceOf(problem.pricePerHour, configuration), logRate, logConstraint ?? 0)
     const met = limit === undefined || logConstraint === undefined ? 0 : logCdf((limit - logConstraint) / PHYSICS_SD)
-    if (met - cost <= highest) continue
-    highest = met - cost
-    best = configuration
-  }
-  return best && { configuration: best, why: 'start: cheapest by the device model' }
+    return [{ configuration, score: met - cost }]
+  })
+  const highest = scored.reduce((most, { score }) => Math.max(most, score), -Infinity)
+  const first = scored.find(({ score }) => score > highest - TIE)
+  return first && { configuration: first.configuration, why: 'start: cheapest by the device model' }
 }
