@@ -61,6 +61,8 @@ const leastRequests = 250
 const usualShare = 0.5
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+/** A rate that did not hold says the same of those this near below it. */
+const nearest = 0.97
 /** What the machine spoils is tried next at so much of its rate: a machine that is too busy for one is too busy for one just below. */
 const calmer = 0.85
 /** Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take ever longer, and say no more. */
@@ -221,7 +223,8 @@ class ConfirmationUnderWay {
     if (found === undefined) {
       if (spoiltRates === mostSpoiltRates) return undefined
       const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
-      const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
+      const nextRps = spoiltRates > 0 ? belowRps : nearest * belowRps
+      const lower = lowerRates.filter((part) => part * rateRps < belowRps).map((part) => Math.min(part * rateRps, nextRps))
       const atFirstRps = this.misses > 1 ? 0 : leastAtFirst * rateRps
       const next = lower.find((rate) => rate <= Math.max(servedMargin * servedRps, atFirstRps)) ?? lower.at(-1)
       // A machine that is too busy for this one is too busy for another that would be better there.

@@ -223,6 +223,14 @@ describe('where the SLO does not hold', () => {
     expect(found).toMatchObject({ outcome: 'converged', capacityRps: 90 })
   })
 
+  test('none just below one that did not hold', async () => {
+    const { rates } = await confirmed((load) => open(load, load.rateRps > 81 ? (i) => (i % 40 === 10 ? 80 : 5) : undefined), {
+      leastProvenRps: 84,
+    })
+    // 82 would be next, which is 97.6 % of the third.
+    close(rates.slice(2, 4), [84, 0.97 * 84])
+  })
+
   test('the further over the limit, the lower the next rate', async () => {
     const taking = (ms: number) => (load: Open) => open(load, load.rateRps === 100 ? (i) => (i % 40 === 10 ? ms : 5) : undefined)
     const second = async (ms: number, leastProvenRps: number) => (await confirmed(taking(ms), { leastProvenRps })).rates.slice(1, 2)
