@@ -14,7 +14,7 @@ import { predictCapacity } from '../../trials/launchers/simulated/estimated-capa
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { describeConfiguration } from '../../trials/resources.ts'
 import { table } from '../render/columns.ts'
-import { onEmulated } from './emulated-truth.ts'
+import { onBuiltin } from './emulated-truth.ts'
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } })
 const { signal } = new AbortController()
@@ -48,7 +48,7 @@ const sloOf = ({ limitMs }: Case) => ({ percentile: 0.99, limitMs, maxErrorRate:
 
 /** Under real load, with its interval, req/s. */
 const emulated = (of: Case) =>
-  onEmulated(of.model, of.configuration, async (url) => {
+  onBuiltin(of.model, of.configuration, async (url) => {
     const target = await protocolFor('oip-v2').prepare(url, of.model, { kind: 'generated', count: 64, seed: 1 }, signal)
     return measureCapacity({ target, slo: sloOf(of), signal, effort: 'standard', seed: 4242 })
   })

@@ -14,12 +14,15 @@ import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { expectationOf, loadPriceBook, problemOf } from '../loop/problem.ts'
 import { withBuiltPredictor } from './built-predictor.ts'
 
-/** The built-in predictor with an emulated GPU, as a trial starts it. */
-export function onEmulated<T>(model: string, configuration: Configuration, work: (url: string) => Promise<T>): Promise<T> {
+/** The built-in predictor as a trial starts it, with an emulated GPU unless said. */
+export function onBuiltin<T>(
+  model: string,
+  configuration: Configuration,
+  work: (url: string) => Promise<T>,
+  engine: 'emulated' | 'tfjs' = 'emulated',
+): Promise<T> {
   const resources = resourcesOf(configuration)
-  const settings = Object.entries(
-    predictorEnvironment({ kind: 'builtin', model, engine: 'emulated' }, configuration, 'emulated', resources),
-  )
+  const settings = Object.entries(predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources))
   const flags = settings.flatMap(([name, value]) => [`--${name.toLowerCase().replaceAll('_', '-')}`, value])
   return withBuiltPredictor(flags, work, resources.cpuCores <= 1 ? '1' : '0,1')
 }
@@ -66,7 +69,7 @@ export async function measuredCost(
   pricePerHour: number,
 ): Promise<Cost> {
   const { signal } = new AbortController()
-  const { capacityRps } = await onEmulated(model.architecture, configuration, async (url) => {
+  const { capacityRps } = await onBuiltin(model.architecture, configuration, async (url) => {
     const target = await protocolFor('oip-v2').prepare(url, model.architecture, { kind: 'generated', count: 64, seed: 1 }, signal)
     return measureCapacity({ target, slo, signal, effort: 'standard', seed: 4242 })
   })

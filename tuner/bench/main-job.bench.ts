@@ -21,7 +21,7 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
-import { type Cost, experimentIn, measuredCost, modelledCosts, onEmulated } from './emulated-truth.ts'
+import { type Cost, experimentIn, measuredCost, modelledCosts, onBuiltin } from './emulated-truth.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 if (!existsSync(cli)) throw new Error('build first: npm run build')
@@ -111,13 +111,16 @@ async function runOnce(seed: number): Promise<Run> {
 
 const plainClient = compilePlainClient(folder)
 
-/** Percentile of the SLO that the plain client finds at the confirmed rate, ms, on an emulated predictor started anew; undefined for others. */
-async function foreign({ best, provenance, confirmation, slo }: Recommendation): Promise<number | undefined> {
-  if (foreignS === 0 || plainClient === undefined || provenance !== 'emulated' || best === undefined || !confirmation?.held)
-    return undefined
+/** Percentile of the SLO that the plain client finds at the confirmed rate, ms, on a predictor started anew, on CPU or with an emulated GPU; undefined for others. */
+async function foreign({ recommendation, cwd }: Run): Promise<number | undefined> {
+  const { best, confirmation, slo } = recommendation
+  if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held) return undefined
+  const { predictor, devicesUsed } = await experimentIn(cwd)
+  if (predictor.kind !== 'builtin' || devicesUsed === 'gpu') return undefined
+  const { model } = predictor
   const { signal } = new AbortController()
   const asked = async (url: string) => {
-    const { path, bodies } = await protocolFor('oip-v2').prepare(url, 'bert', { kind: 'generated', count: 1, seed: 1 }, signal)
+    const { path, bodies } = await protocolFor('oip-v2').prepare(url, model, { kind: 'generated', count: 1, seed: 1 }, signal)
     const play = async (seed: number, durationS: number) => {
       const times = schedule({ kind: 'open', rateRps: confirmation.rateRps, durationS, seed, arrivals: { kind: 'poisson' } })
       const tookMs = await plainClient(url, path, String(bodies[0]!.body), times)
@@ -127,7 +130,7 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
     const sorted = await play(2, foreignS)
     return sorted[Math.ceil(slo.percentile * sorted.length) - 1]
   }
-  return onEmulated('bert', best.configuration, asked)
+  return onBuiltin(model, best.configuration, asked, devicesUsed === 'cpu' ? 'tfjs' : 'emulated')
 }
 
 const runs: Run[] = []
@@ -155,7 +158,7 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   const run = await runOnce(seed)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
-  const found = await foreign(run.recommendation)
+  const found = await foreign(run)
   if (found !== undefined) foreignMs.push(found)
   rows.push([
     String(seed),
