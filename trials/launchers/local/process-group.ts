@@ -103,10 +103,12 @@ const identityOf = (leader: number, cookie: string, controlGroups: readonly stri
 })
 
 const leaderExit = async (child: ChildProcess): Promise<Exit> => {
+  // It may come in the same turn as the end.
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()))
   try {
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
     // The last lines say why. Children of the leader may hold the pipes open, so they are waited for only so long.
-    await Promise.race([once(child, 'close'), sleep(200)])
+    await Promise.race([closed, sleep(200)])
     return { code, signal }
   } catch {
     // 'error' came first: it never started, which startGroup reports.
