@@ -14,7 +14,7 @@ import { predictCapacity } from '../../trials/launchers/simulated/estimated-capa
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { describeConfiguration } from '../../trials/resources.ts'
 import { table } from '../render/columns.ts'
-import { onBuiltin } from './emulated-truth.ts'
+import { onBuiltin } from './built-predictor.ts'
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } })
 const { signal } = new AbortController()

@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import type { Configuration } from '../../search/types.ts'
+import { predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { nodeFlags } from '../../trials/predictor/node-flags.ts'
+import { resourcesOf } from '../../trials/resources.ts'
 import { onCores } from '../testing/on-cores.ts'
 
 const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
@@ -24,4 +27,17 @@ export async function withBuiltPredictor<T>(
     child.kill('SIGTERM')
     await ended
   }
+}
+
+/** The built-in predictor as a trial starts it, with an emulated GPU unless said. */
+export function onBuiltin<T>(
+  model: string,
+  configuration: Configuration,
+  work: (url: string) => Promise<T>,
+  engine: 'emulated' | 'tfjs' = 'emulated',
+): Promise<T> {
+  const resources = resourcesOf(configuration)
+  const settings = Object.entries(predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources))
+  const flags = settings.flatMap(([name, value]) => [`--${name.toLowerCase().replaceAll('_', '-')}`, value])
+  return withBuiltPredictor(flags, work, resources.cpuCores <= 1 ? '1' : '0,1')
 }

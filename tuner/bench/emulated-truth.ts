@@ -4,28 +4,14 @@ import { measureCapacity, protocolFor } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
-import { predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
+import { describeConfiguration } from '../../trials/resources.ts'
 import { loadExperiment, openExisting } from '../commands/open-existing.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import { surroundings } from '../experiment/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { expectationOf, loadPriceBook, problemOf } from '../loop/problem.ts'
-import { withBuiltPredictor } from './built-predictor.ts'
-
-/** The built-in predictor as a trial starts it, with an emulated GPU unless said. */
-export function onBuiltin<T>(
-  model: string,
-  configuration: Configuration,
-  work: (url: string) => Promise<T>,
-  engine: 'emulated' | 'tfjs' = 'emulated',
-): Promise<T> {
-  const resources = resourcesOf(configuration)
-  const settings = Object.entries(predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources))
-  const flags = settings.flatMap(([name, value]) => [`--${name.toLowerCase().replaceAll('_', '-')}`, value])
-  return withBuiltPredictor(flags, work, resources.cpuCores <= 1 ? '1' : '0,1')
-}
+import { onBuiltin } from './built-predictor.ts'
 
 export interface Cost {
   readonly label: string

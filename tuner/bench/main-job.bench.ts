@@ -21,7 +21,8 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
-import { type Cost, experimentIn, measuredCost, modelledCosts, onBuiltin } from './emulated-truth.ts'
+import { onBuiltin } from './built-predictor.ts'
+import { type Cost, experimentIn, measuredCost, modelledCosts } from './emulated-truth.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 if (!existsSync(cli)) throw new Error('build first: npm run build')
