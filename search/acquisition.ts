@@ -2,6 +2,7 @@ import { type Beliefs, logFeasible } from './feasibility.ts'
 import { logCdf, logExpectedImprovement } from './normal.ts'
 import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
 import { fleetPerHour, type ReplicaPrice } from './replica-price.ts'
+import { upwardSd } from './split-normal.ts'
 import type { Objective, Problem } from './types.ts'
 
 /**
@@ -33,7 +34,7 @@ function logImprovement(objective: Objective, price: ReplicaPrice, { rate, const
   if (learns === 'nothing') return Math.log(Math.max(0, best - believed))
   const belief = learns === 'rate' ? rate : constraint
   if (!belief) return 0
-  const sd = Math.sqrt(belief.variance[i]!)
+  const sd = upwardSd(belief, i)
   const demand = demandOf(objective)
   return demand ? demandImprovement(demand, price, belief.mean[i]!, sd, best) : logExpectedImprovement(believed, sd, best)
 }

@@ -3,6 +3,7 @@ import type { GpShape, Rows } from './gp-model.ts'
 import { metricOf } from './objective.ts'
 import { remembered } from './remembered.ts'
 import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
+import type { Rise } from './split-normal.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
 import { listed, sampleSpace } from './untried.ts'
 
@@ -23,6 +24,8 @@ export interface Knowledge {
   readonly burden: number
   /** LogNormal prior of the residual's variance, where it is known to be small. */
   readonly signal?: readonly [mu: number, sigma: number]
+  /** Where the quantity bends as what the further columns stand for moves. */
+  readonly rise?: Rise
 }
 
 /** Turns configurations into the design matrix of a Gaussian process, with what is believed of each column before any trial. */

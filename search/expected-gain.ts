@@ -22,8 +22,12 @@ export function expectedGain(
   if (!best) return undefined
   const prices = untried.map((c) => priceOf(problem.pricePerHour, c))
   const beliefs = surrogate.believe(untried, 'roughly')
-  const wide = surprise(observations) ** 2
-  const rate = beliefs.rate && { ...beliefs.rate, variance: beliefs.rate.variance.map((v) => wide * v) }
+  const wide = surprise(observations)
+  const rate = beliefs.rate && {
+    ...beliefs.rate,
+    variance: beliefs.rate.variance.map((v) => wide ** 2 * v),
+    upward: beliefs.rate.upward?.map((sd) => wide * sd),
+  }
   const scores = logAcquisition(problem, prices, { ...beliefs, rate }, best.logCost)
   const logGain = scores.reduce((most, score) => Math.max(most, score), -Infinity)
   return { share: -Math.expm1(-Math.exp(logGain)), informed: surrogate.informed }

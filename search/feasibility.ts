@@ -1,10 +1,11 @@
 import type { Marginals } from './gp-model.ts'
 import { logCdf } from './normal.ts'
+import type { SplitNormal } from './split-normal.ts'
 import type { Problem } from './types.ts'
 
 /** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
 export interface Beliefs {
-  readonly rate?: Marginals
+  readonly rate?: SplitNormal
   readonly constraint?: Marginals
   /** ln P(serves: not out of memory, does get ready), m. */
   readonly logServes: Float64Array

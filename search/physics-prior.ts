@@ -1,11 +1,14 @@
 import type { Datum } from './datum.ts'
 import { backwardSolve, cholesky, forwardSolve } from './linalg.ts'
-import type { MovedPrior, PriorFactors } from './types.ts'
+import type { Rise } from './split-normal.ts'
+import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
 interface CalibratedPhysics extends MovedPrior {
   /** Most probable ln(factor) after the trials (k). */
   readonly logFactors: readonly number[]
+  /** Along the likeliest way, by the factors' own deviations (the most probable point of first-order reliability: Hasofer and Lind, J. Eng. Mech. 100, 1974). */
+  readonly rise: Rise
 }
 
 interface Start {
@@ -36,7 +39,16 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
   const found = descend(unmoved)
   const other = likeliest === unmoved ? found : descend(likeliest)
   const { prior, logFactors } = other.misfit < found.misfit ? other : found
-  return { ...prior, logFactors }
+  return { ...prior, logFactors, rise }
+
+  function rise(configuration: Configuration, by: number): number {
+    const s = prior.sensitivities(configuration)
+    const variance = s.reduce((sum, v, i) => sum + (v * sd[i]!) ** 2, 0)
+    const here = prior.logRate(configuration)
+    if (variance === 0 || here === undefined) return by
+    const luckier = factors.at(logFactors.map((v, i) => v + (by * s[i]! * sd[i]! ** 2) / variance))
+    return luckier.logRate(configuration)! - here
+  }
 
   function startAt(logFactors: readonly number[]): Start {
     const prior = factors.at(logFactors)

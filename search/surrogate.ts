@@ -1,6 +1,7 @@
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
 import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
 import type { Beliefs } from './feasibility.ts'
+import type { Marginals } from './gp-model.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { cholesky, dot } from './linalg.ts'
 import { logCdf } from './normal.ts'
@@ -9,6 +10,7 @@ import { logMetric } from './observed-cost.ts'
 import { fitReadings } from './one-sided.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { remembered, rememberedPerTrial } from './remembered.ts'
+import { bentUpward, type SplitNormal } from './split-normal.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
@@ -112,23 +114,20 @@ function fitModels(
       ),
     )
   }
-  const exactly = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.predict(model.rows(configurations))
-  const roughly = (model: Model | undefined, configurations: readonly Configuration[]) =>
-    model?.gp.predictRoughly(model.rows(configurations))
-  const beliefs = (look: typeof exactly, configurations: readonly Configuration[]): Beliefs => ({
-    rate: look(rate, configurations),
-    constraint: look(constraint, configurations),
+  const beliefs = (how: 'predict' | 'predictRoughly', configurations: readonly Configuration[]): Beliefs => ({
+    rate: rate && split(rate, configurations, rate.gp[how](rate.rows(configurations))),
+    constraint: constraint?.gp[how](constraint.rows(configurations)),
     logServes: logServes(configurations),
   })
   // Of the same list of thousands the stop rule asks twice.
-  const rough = remembered((configurations: readonly Configuration[]) => beliefs(roughly, configurations))
+  const rough = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
   const joint = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.joint(model.rows(configurations))
   return {
-    believe: (configurations, how) => (how === 'roughly' ? rough(configurations) : beliefs(exactly, configurations)),
+    believe: (configurations, how) => (how === 'roughly' ? rough(configurations) : beliefs('predict', configurations)),
     draw: (configurations, rng) => {
       const rates = joint(rate, configurations)
       const constraints = joint(constraint, configurations)
-      const nextRate = rates && jointDraws(rates, rng.fork('rate'))
+      const nextRate = rates && bentDraws(rate!, configurations, rates, rng.fork('rate'))
       const nextConstraint = constraints && jointDraws(constraints, rng.fork('constraint'))
       return {
         mean: { rate: rates?.mean, constraint: constraints?.mean },
@@ -141,8 +140,30 @@ function fitModels(
   }
 }
 
+const split = ({ gp, rise }: Model, configurations: readonly Configuration[], { mean, variance }: Marginals): SplitNormal => ({
+  mean,
+  variance,
+  ...(rise && { upward: bentUpward(configurations, variance, gp.hyperparameters.signalVariance, rise) }),
+})
+
+/** `jointDraws`, as far above the mean as the model allows. */
+function bentDraws(model: Model, configurations: readonly Configuration[], joint: Joint, rng: Rng): () => Float64Array {
+  const { mean, covariance } = joint
+  const variance = mean.map((_, i) => covariance[i * (mean.length + 1)]!)
+  const { upward } = split(model, configurations, { mean, variance })
+  const next = jointDraws(joint, rng)
+  if (!upward) return next
+  const share = upward.map((sd, i) => sd / Math.sqrt(variance[i]!))
+  return () => next().map((drawn, i) => mean[i]! + (drawn > mean[i]! ? share[i]! : 1) * (drawn - mean[i]!))
+}
+
+interface Joint {
+  readonly mean: Float64Array
+  readonly covariance: Float64Array
+}
+
 /** One draw after the other, all of them into one array. @throws Error where the posterior is not positive definite */
-function jointDraws({ mean, covariance }: { mean: Float64Array; covariance: Float64Array }, rng: Rng): () => Float64Array {
+function jointDraws({ mean, covariance }: Joint, rng: Rng): () => Float64Array {
   const m = mean.length
   for (let i = 0; i < m; i++) covariance[i * m + i] = covariance[i * m + i]! * (1 + 1e-6) + 1e-8
   const l = cholesky(covariance, m)
@@ -156,7 +177,7 @@ function jointDraws({ mean, covariance }: { mean: Float64Array; covariance: Floa
   }
 }
 
-interface Model {
+interface Model extends Pick<Knowledge, 'rise'> {
   readonly gp: Gp
   rows: Design['rows']
   /** Outside knowledge is part of it. */
@@ -201,9 +222,10 @@ function fitModel(
   }
   const { gp, sites } = fitReadings(shape, rowsOf(data), data, priors)
   const informed = known !== undefined
-  if (pending.length === 0) return { gp, rows, informed }
+  const { rise } = known ?? {}
+  if (pending.length === 0) return { gp, rows, informed, rise }
   const all = [...sites, ...believedReadings(pending, gp.predict(rows(pending)).mean)]
-  return { gp: { ...condition(shape, gpDataOf(rowsOf(all), all), gp.hyperparameters), warning: gp.warning }, rows, informed }
+  return { gp: { ...condition(shape, gpDataOf(rowsOf(all), all), gp.hyperparameters), warning: gp.warning }, rows, informed, rise }
 }
 
 /** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */
@@ -225,6 +247,7 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
         const expected = logRate(c) ?? centre
         return [expected, expected - centre, ...(moved?.sensitivities(c) ?? [])]
       }),
+    rise: moved?.rise,
     ...physics,
   }
 }
