@@ -43,6 +43,9 @@ export interface ServingParameters {
   readonly queueLimit: number
 }
 
+/** Instances of the built-in server where it infers on cores and nothing is said: one for each, for threads of one instance wait for one another at every operation. */
+export const instancesOnCores = (cpuCores: number): number => Math.min(Math.ceil(cpuCores), 64)
+
 /** Without a say of the user: one core, 4 GiB, no GPU; a GPU that is named is held whole. */
 const resourceDefaults = { cpuCores: 1, memoryMiB: 4096, gpu: 'none', gpuMemoryPercent: 100, gpus: 1 } as const
 const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
+import { instancesOnCores } from '../resources.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { type LlmEngineName, llmEngineNames } from './llm/engine-profile.ts'
 import { flashAttentions, ggufSequences, kvCacheTypes, mostGgufSequences } from './llm/gguf/gguf-knobs.ts'
@@ -289,9 +290,9 @@ const options = () =>
 
 const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
-/** On CPU one for each core, but of a language model one: threads of one instance wait for one another at every operation, worst when the cores have other work. */
+/** Of a language model one. */
 const instancesOf = (raw: RawSettings): number =>
-  raw.INSTANCES ?? (withoutGpu(raw) && raw.ENGINE !== 'gguf' ? Math.min(raw.CPU_CORES, 64) : 1)
+  raw.INSTANCES ?? (withoutGpu(raw) && raw.ENGINE !== 'gguf' ? instancesOnCores(raw.CPU_CORES) : 1)
 
 const named = (raw: RawSettings): Settings => ({
   model: raw.MODEL,

@@ -1,21 +1,26 @@
 /**
  * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts and photographs, from the kernel's own accounts:
- * what `trials/launchers/simulated/cpu-stage.ts` says of it.
+ * what `trials/launchers/simulated/cpu-stage.ts` says of it. Then the same where it infers on a core, its instance's threads too: less what `npm run bench:inference` says
+ * of the batch, it is what `trials/launchers/simulated/device.ts` has around it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'
 import { withBuiltPredictor } from './built-predictor.ts'
 
-/** CPU time of each thread, ms, by thread id. */
+/** CPU time of each thread, of its instances' processes too, ms, by thread id. */
 function threadsMs(pid: number): Map<number, number> {
-  const threads = readdirSync(`/proc/${pid}/task`).map(Number)
-  return new Map(threads.map((id) => [id, Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e6]))
+  const processes = [pid, ...readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)]
+  const threads = processes.flatMap((of) => readdirSync(`/proc/${of}/task`).map((id) => [of, Number(id)] as const))
+  return new Map(threads.map(([of, id]) => [id, Number(readFileSync(`/proc/${of}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e6]))
 }
 
-async function measured(model: string, args: readonly string[], connections: number): Promise<void> {
-  const settings = ['--engine', 'emulated', '--gpu', 'H100', '--model', model, '--batch-size', '8', ...args]
+async function measured(model: string, args: readonly string[], connections: number, engine = emulated): Promise<void> {
+  const settings = [...engine, '--model', model, ...args]
   await withBuiltPredictor(settings, (url, pid) => measuredAt(url, pid, model, args, connections))
 }
+
+const emulated = ['--engine', 'emulated', '--gpu', 'H100', '--batch-size', '8']
+const onCores = ['--engine', 'tfjs', '--sequence-length', '128']
 
 async function measuredAt(url: string, pid: number, model: string, args: readonly string[], connections: number): Promise<void> {
   const generator = new HttpLoadGenerator()
@@ -46,3 +51,11 @@ await measured('bert-tiny', ['--cpu-cores', '2', '--sequence-length', '128'], 32
 await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '128'], 4)
 await measured('mobilenet', ['--cpu-cores', '1'], 16)
 await measured('mobilenet', ['--cpu-cores', '2'], 16)
+for (const [model, batch, connections] of [
+  ['bert-tiny', '1', 1],
+  ['bert-tiny', '1', 4],
+  ['bert-tiny', '8', 8],
+  ['bert-mini', '1', 1],
+  ['bert-mini', '1', 4],
+] as const)
+  await measured(model, ['--cpu-cores', '1', '--batch-size', batch], connections, onCores)

@@ -6,7 +6,7 @@ import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
 import { isConvolutional, workOf } from '../../devices/work.ts'
-import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
+import { instancesOnCores, type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
 import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
 
 export interface ModelledServer {
@@ -46,7 +46,11 @@ export function modelledServer(
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   // A server's own latencies have its delay in them.
-  const serving = servingParametersOf(configuration, anchored === undefined ? defaults : { maxDelayMs: 0, ...defaults })
+  const serving = servingParametersOf(configuration, {
+    ...(anchored && { maxDelayMs: 0 }),
+    ...(resources.gpu === undefined && { instances: instancesOnCores(resources.cpuCores) }),
+    ...defaults,
+  })
   if (resources.gpu === undefined)
     return { architecture, resources, serving, cores, batchLatency: onCores(architecture, resources, serving, cores.speed) }
   const gpu = findGpu(resources.gpu, ownGpus)
@@ -106,11 +110,21 @@ const coreFlopsPerMs = 27e6
 const serialBytesPerMs = 2.3e6
 /** Of a batch, whatever is in it. */
 const callMs = 0.2
+/** Of each request, around its batch: in the process that it comes to, in that of the instance, and between them; 2 to 3 ms (`npm run bench:cpu`). */
+const handOverMs = 2.5
 /** How far off such a time may be, two cases of three. */
 export const cpuError = 0.4
 
-/** Inference on the CPU itself: the cores are the device, and part of the work is not divided among them (`npm run bench:inference`). */
-function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters, coreSpeed: number) {
+/**
+ * Inference on the CPU itself: instances side by side, as many as cores unless said, each with its part of them. Where that is several, part of the work is not
+ * divided among them (`npm run bench:inference`).
+ */
+function onCores(
+  architecture: Architecture,
+  { cpuCores }: Resources,
+  { sequenceLength, imageSize, instances }: ServingParameters,
+  coreSpeed: number,
+) {
   const known = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
     const found = known.get(batch) ?? { ms: batchMs(batch) / coreSpeed, relativeError: cpuError }
@@ -120,6 +134,7 @@ function onCores(architecture: Architecture, { cpuCores }: Resources, { sequence
   function batchMs(batch: number): number {
     const work = workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')
     const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
-    return callMs + flopsOf(work) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9) + serialBytes / serialBytesPerMs
+    const coresEach = Math.max(0.5, cpuCores / instances)
+    return callMs + batch * handOverMs + flopsOf(work) / (coreFlopsPerMs * coresEach ** 0.9) + serialBytes / serialBytesPerMs
   }
 }

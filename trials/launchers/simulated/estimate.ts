@@ -225,9 +225,15 @@ export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
 
-/** Processes of an anchored server take turns: each is a queue of its own, whose batches last as long as the turns of all. */
-export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number =>
-  Math.max(1, resources.gpus) * (anchor ? serving.instances : 1)
+/** Instances on cores compute side by side. Processes of an anchored server take turns, in batches that last as long as the turns of all. */
+const computesApart = ({ resources, anchor }: ModelledServer): boolean => anchor !== undefined || resources.gpu === undefined
+
+/** What takes batches from the queue. */
+export const queuesOf = (modelled: ModelledServer): number =>
+  Math.max(1, modelled.resources.gpus) * (computesApart(modelled) ? modelled.serving.instances : 1)
+
+/** Batches under way at once on each of them. */
+export const turnsOf = (modelled: ModelledServer): number => (computesApart(modelled) ? 1 : modelled.serving.instances)
 
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
 export const stageOf = ({ architecture, resources, serving, anchor, cores }: ModelledServer): CpuStage =>

@@ -52,9 +52,14 @@ function timeOf({ sizes, times }: TimedModel, batch: number): number {
 
 /** A batch that a slow request travels in is larger than the mean by about this many standard deviations of the arrivals meanwhile. */
 const spread = 1.6
+/** The same of one that gathers for as long as the delay lets it. */
+const gatheredSpread = 2.6
 
 /** The `percentile` of an exponential tail that starts at probability p with this mean. */
 const tail = (mean: number, p: number, percentile: number) => (mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0)
+
+/** P(a request finds all k of them busy) of such that are each busy for this part of the time. */
+const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
 
 /**
  * Latency percentile at a rate, ms; Infinity beyond saturation. A sum of
@@ -69,27 +74,32 @@ export function latencyPercentileMs(model: TimedModel, rateRps: number, percenti
   const perMs = rateRps / 1000
   const cpuMs = cpu.acceptMs + cpu.prepareMs
   const busyCpu = Math.max((perMs * cpuMs) / model.cpuCores, perMs * cpu.acceptMs)
-  const rate = perMs / model.devices
+  const { devices } = model
+  const rate = perMs / devices
   const fullMs = model.times[model.times.length - 1]!
   const busy = (rate * fullMs) / B
   if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
   const cores = Math.max(1, Math.ceil(model.cpuCores))
-  const cpuWait = tail(cpuMs / (2 * model.cpuCores * (1 - busyCpu)), busyCpu ** Math.sqrt((cores + 1) / 2), percentile)
+  const cpuWait = tail(cpuMs / (2 * model.cpuCores * (1 - busyCpu)), allBusy(busyCpu, cores), percentile)
 
   // The batch that forms while one is served and, unless the device stays busy, while the delay runs.
   let batch = 1
   for (let i = 0; i < 6; i++) {
-    const next = Math.min(B, Math.max(1, rate * timeOf(model, batch), Math.min(1 + rate * maxDelayMs, B)))
+    const next = Math.min(B, Math.max(1, rate * timeOf(model, batch), Math.min(1 + perMs * maxDelayMs, B)))
     if (next === batch) break
     batch = next
   }
   const formingMs = timeOf(model, batch)
   const meanwhile = rate * formingMs
-  const own = Math.min(B, Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile)))
-  const company = B === 1 ? 0 : Math.min(maxDelayMs, rate > 0 ? (B - 1) / rate : maxDelayMs)
-  const busyNow = Math.min(1, meanwhile / batch)
-  const underWay = formingMs * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
-  const queued = tail(busy / (2 * (1 - busy)), busy, percentile) * (fullMs / B)
+  const gathered = perMs * maxDelayMs
+  const own = Math.min(
+    B,
+    Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile), 1 + gathered + gatheredSpread * Math.sqrt(gathered)),
+  )
+  const company = B === 1 ? 0 : Math.min(maxDelayMs, perMs > 0 ? (B - 1) / perMs : maxDelayMs)
+  const busyNow = allBusy(Math.min(1, meanwhile / batch), devices)
+  const underWay = (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
+  const queued = tail(busy / (2 * (1 - busy)), allBusy(busy, devices), percentile) * (fullMs / B / devices)
   return cpu.overheadMs + (cpu.within ? 0 : cpuMs) + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
 }
 

@@ -21,6 +21,8 @@ test.each<Record<string, number | string>>([
   { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
   { cpuCores: 4, gpu: 'T4', batchSize: 16 },
   { cpuCores: 1, gpu: 'H100', batchSize: 32 },
+  { cpuCores: 16, gpu: 'T4', gpus: 2, batchSize: 8 },
+  { cpuCores: 16, gpu: 'T4', gpus: 4, batchSize: 2 },
 ])('agrees with the closed form within 8 %: %j', async (configuration) => {
   const estimated = createEstimator({ architecture, slo }).estimate(configuration)
   if (!estimated.serves) throw new Error(estimated.reason)
@@ -30,6 +32,24 @@ test.each<Record<string, number | string>>([
   expect(capacityCi90Rps[0]).toBeLessThanOrEqual(capacityRps)
   expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
 })
+
+test.each([
+  [1, 1],
+  [2, 1],
+  [4, 1],
+  [2, 2],
+  [4, 4],
+])(
+  'instances side by side on %d cores, batches of %d: the closed form is within 12 % of one queue before them all',
+  async (cpuCores, batchSize) => {
+    const tiny = architectureOf('bert-tiny')
+    const estimated = createEstimator({ architecture: tiny, slo }).estimate({ cpuCores, batchSize })
+    const { target } = await createSimulatedLauncher({ architecture: tiny, seed: 7 }).launch({ cpuCores, batchSize }, 1, signal)
+    if (target.kind !== 'virtual' || !estimated.serves) throw new Error('not virtual, or does not serve')
+    const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed: 7, signal })
+    expect(Math.abs(estimated.capacityRps / capacityRps - 1)).toBeLessThan(0.12)
+  },
+)
 
 test('batches that take longer than a look at the saturation cost no capacity: 128 at a time are nearly as good as 32', async () => {
   const large = createSimulatedLauncher({ architecture: architectureOf('bert-large'), seed: 7 })

@@ -12,7 +12,7 @@ import { stretching } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
-import { queuesOf, stageOf } from './estimate.ts'
+import { queuesOf, stageOf, turnsOf } from './estimate.ts'
 
 interface SimulatedLauncherOptions {
   readonly architecture: Architecture
@@ -43,7 +43,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
         maxBatchSize: serving.batchSize,
         maxDelayMs: serving.maxDelayMs,
         queueLimit: serving.queueLimit,
-        instances: serving.instances,
+        instances: turnsOf(modelled),
         devices: queuesOf(modelled),
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
