@@ -42,12 +42,20 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
   return { ...prior, logFactors, rise }
 
   function rise(configuration: Configuration, by: number): number {
-    const s = prior.sensitivities(configuration)
-    const variance = s.reduce((sum, v, i) => sum + (v * sd[i]!) ** 2, 0)
+    const begins = prior.sensitivities(configuration)
     const here = prior.logRate(configuration)
-    if (variance === 0 || here === undefined) return by
-    const luckier = factors.at(logFactors.map((v, i) => v + (by * s[i]! * sd[i]! ** 2) / variance))
-    return luckier.logRate(configuration)! - here
+    const deviation = deviationAlong(begins)
+    if (deviation === 0 || here === undefined) return by
+    const luckier = (s: readonly number[]) =>
+      factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sd[i]! ** 2) / deviationAlong(s)))
+    const first = luckier(begins)
+    // As much luck, shared with what bounds it there.
+    const shared = luckier(first.sensitivities(configuration).map((v, i) => v + begins[i]!))
+    return Math.max(first.logRate(configuration)!, shared.logRate(configuration)!) - here
+  }
+
+  function deviationAlong(sensitivities: readonly number[]): number {
+    return Math.hypot(...sensitivities.map((v, i) => v * sd[i]!))
   }
 
   function startAt(logFactors: readonly number[]): Start {

@@ -16,8 +16,8 @@ describe('deviations above the mean', () => {
     expect(bent(0.25, 0, (by) => by)).toBeCloseTo(0.5, 12)
     expect(bent(0.25, 0.09, (by) => by)).toBeCloseTo(0.5, 12)
   })
-  test('are a third of what luck of three deviations brings', () => {
-    expect(bent(0.25, 0, (by) => Math.min(by, 0.3))).toBeCloseTo(0.1, 12)
+  test('are half of what luck of two deviations brings', () => {
+    expect(bent(0.25, 0, (by) => Math.min(by, 0.3))).toBeCloseTo(0.15, 12)
     expect(bent(0.25, 0, () => -0.01)).toBe(0)
   })
   test('of what is not of the inputs are not bent', () => {

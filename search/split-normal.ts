@@ -13,8 +13,8 @@ export const upwardSd = ({ variance, upward }: SplitNormal, i: number): number =
 /** How far a quantity really rises at a configuration where its inputs move the likeliest way that, if it went on as it begins, would raise it by so much. */
 export type Rise = (configuration: Configuration, by: number) => number
 
-/** Deviations of luck at which a rise is looked at: two, as much widened as those that the stop rule draws. */
-const LUCK = 3
+/** Deviations of luck at which a rise is looked at. */
+const LUCK = 2
 
 /**
  * Standard deviations above the mean where the quantity bends: inputs that are luckier raise it by less than in proportion, up to what hides behind

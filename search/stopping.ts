@@ -14,7 +14,7 @@ export interface StopOptions {
 /** Trials before the posterior is believed at all, and trials without gain before the end. */
 const LEAST = [5, 6] as const
 /** The same where physics already knows the lie of the land. */
-const LEAST_WITH_PHYSICS = [2, 2] as const
+const LEAST_WITH_PHYSICS = [2, 1] as const
 /** Of few that are left, as many trials without gain as those are enough, but not fewer than this. */
 const LEAST_OF_FEW = 2
 /** How surely the recommended trial must be the answer, among those that were tried too. */
