@@ -1,12 +1,15 @@
 /** What one more trial is expected to bring. */
 import { logAcquisition } from './acquisition.ts'
 import { believedBest } from './incumbent.ts'
+import { bestOf } from './local-search.ts'
 import { priceOf } from './replica-price.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
 /** Most times that deviations are taken: beyond that the model is not to be believed at all. */
 const MOST_SURPRISED = 2
+/** Of more untried ones than this, the best at a rough look are looked at again. */
+const SHORTLIST = 512
 
 /**
  * The share of the best believed cost that the most promising of the untried is expected to save: expected improvement × probability of feasibility, at
@@ -20,16 +23,19 @@ export function expectedGain(
   const surrogate = fitSurrogate(problem, observations, [])
   const best = believedBest(problem, observations, surrogate)
   if (!best) return undefined
-  const prices = untried.map((c) => priceOf(problem.pricePerHour, c))
-  const beliefs = surrogate.believe(untried, 'roughly')
   const wide = surprise(observations)
-  const rate = beliefs.rate && {
-    ...beliefs.rate,
-    variance: beliefs.rate.variance.map((v) => wide ** 2 * v),
-    upward: beliefs.rate.upward?.map((sd) => wide * sd),
+  const scored = (candidates: readonly Configuration[], how?: 'roughly') => {
+    const prices = candidates.map((c) => priceOf(problem.pricePerHour, c))
+    const { rate, ...beliefs } = surrogate.believe(candidates, how)
+    const widened = rate && {
+      mean: rate.mean,
+      variance: rate.variance.map((v) => wide ** 2 * v),
+      upward: rate.upward?.map((sd) => wide * sd),
+    }
+    return { candidates, scores: logAcquisition(problem, prices, { ...beliefs, rate: widened }, best.logCost) }
   }
-  const scores = logAcquisition(problem, prices, { ...beliefs, rate }, best.logCost)
-  const logGain = scores.reduce((most, score) => Math.max(most, score), -Infinity)
+  const shortlist = untried.length > SHORTLIST ? bestOf(scored(untried, 'roughly'), SHORTLIST) : untried
+  const logGain = scored(shortlist).scores.reduce((most, score) => Math.max(most, score), -Infinity)
   return { share: -Math.expm1(-Math.exp(logGain)), informed: surrogate.informed }
 }
 

@@ -50,7 +50,8 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
       factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sd[i]! ** 2) / deviationAlong(s)))
     const first = luckier(begins)
     // As much luck, shared with what bounds it there.
-    const shared = luckier(first.sensitivities(configuration).map((v, i) => v + begins[i]!))
+    const both = first.sensitivities(configuration).map((v, i) => v + begins[i]!)
+    const shared = deviationAlong(both) === 0 ? first : luckier(both)
     return Math.max(first.logRate(configuration)!, shared.logRate(configuration)!) - here
   }
 

@@ -16,7 +16,7 @@ import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
 /** The models of a problem after some trials: one Gaussian process for ln rate, one for the constraint, one that tells what cannot serve. */
 export interface Surrogate {
-  /** Marginal beliefs about m configurations. */
+  /** Marginal beliefs about m configurations; roughly: as wide above their mean as below it, and from some of the trials where there are many. */
   believe(configurations: readonly Configuration[], how?: 'roughly'): Beliefs
   /** Joint draws of the noise-free functions, one after the other. */
   draw(configurations: readonly Configuration[], rng: Rng): Draws
@@ -114,11 +114,14 @@ function fitModels(
       ),
     )
   }
-  const beliefs = (how: 'predict' | 'predictRoughly', configurations: readonly Configuration[]): Beliefs => ({
-    rate: rate && split(rate, configurations, rate.gp[how](rate.rows(configurations))),
-    constraint: constraint?.gp[how](constraint.rows(configurations)),
-    logServes: logServes(configurations),
-  })
+  const beliefs = (how: 'predict' | 'predictRoughly', configurations: readonly Configuration[]): Beliefs => {
+    const marginals = rate?.gp[how](rate.rows(configurations))
+    return {
+      rate: marginals && (how === 'predict' ? split(rate!, configurations, marginals) : marginals),
+      constraint: constraint?.gp[how](constraint.rows(configurations)),
+      logServes: logServes(configurations),
+    }
+  }
   // Of the same list of thousands the stop rule asks twice.
   const rough = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
   const joint = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.joint(model.rows(configurations))

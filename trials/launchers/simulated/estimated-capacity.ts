@@ -62,7 +62,7 @@ const tail = (mean: number, p: number, percentile: number) => (mean > 0 && p > 0
 const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
 
 /**
- * Latency percentile at a rate, ms; Infinity beyond saturation. A sum of
+ * Latency percentile at a rate, ms; Infinity beyond saturation. All devices take batches from one queue (M/D/k, as the CPU stage). A sum of
  * - the CPU stage: M/D/k waiting, its tail exponential with mean s / (2 k (1 − ρ)) (Tijms 1994, section 4.1);
  * - filling: a request waits for the batch under way, or for company up to the delay;
  * - queueing beyond one batch: the queue is a random walk with steps Poisson(λ t(B)) − B, its tail exponential with mean ρ / (2 (1 − ρ)) requests
