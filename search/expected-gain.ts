@@ -1,15 +1,13 @@
 /** What one more trial is expected to bring. */
 import { logAcquisition } from './acquisition.ts'
 import { believedBest } from './incumbent.ts'
-import { bestOf } from './local-search.ts'
+import { shortlisted } from './local-search.ts'
 import { priceOf } from './replica-price.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
 /** Most times that deviations are taken: beyond that the model is not to be believed at all. */
 const MOST_SURPRISED = 2
-/** Of more untried ones than this, the best at a rough look are looked at again. */
-const SHORTLIST = 512
 
 /**
  * The share of the best believed cost that the most promising of the untried is expected to save: expected improvement × probability of feasibility, at
@@ -34,8 +32,8 @@ export function expectedGain(
     }
     return { candidates, scores: logAcquisition(problem, prices, { ...beliefs, rate: widened }, best.logCost) }
   }
-  const shortlist = untried.length > SHORTLIST ? bestOf(scored(untried, 'roughly'), SHORTLIST) : untried
-  const logGain = scored(shortlist).scores.reduce((most, score) => Math.max(most, score), -Infinity)
+  const { scores } = scored(shortlisted(untried, (all) => scored(all, 'roughly')))
+  const logGain = scores.reduce((most, score) => Math.max(most, score), -Infinity)
   return { share: -Math.expm1(-Math.exp(logGain)), informed: surrogate.informed }
 }
 

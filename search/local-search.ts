@@ -14,6 +14,15 @@ export const bestOf = ({ candidates, scores }: Scored, count: number): Configura
     .slice(0, count)
     .map((i) => candidates[i]!)
 
+/** More candidates than this are first scored roughly, and the best of them again. */
+const SHORTLIST = 512
+
+/** All candidates, or of too many those that score best at a rough look. */
+export const shortlisted = (
+  candidates: readonly Configuration[],
+  roughly: (all: readonly Configuration[]) => Scored,
+): readonly Configuration[] => (candidates.length > SHORTLIST ? bestOf(roughly(candidates), SHORTLIST) : candidates)
+
 const CLIMBERS = 5
 const CLIMBS = 12
 

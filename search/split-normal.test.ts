@@ -37,7 +37,7 @@ describe('deviations above the mean', () => {
 })
 
 describe('where a bottleneck hides another', () => {
-  /** A server whose device is half as fast as its cores, or a tenth slower than they are; its speed is hardly known. */
+  /** A server whose cores are a tenth faster than its device, or twenty times as fast; the speed of the device is hardly known. */
   const deviceRate = 50
   const coresRate = (c: Configuration) => (c.hidden === 'near' ? 1.1 : 20) * deviceRate
   const priorFactors: PriorFactors = {

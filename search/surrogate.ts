@@ -2,6 +2,7 @@ import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum
 import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
 import type { Beliefs } from './feasibility.ts'
 import type { Marginals } from './gp-model.ts'
+import { LEAST_VARIANCE } from './gp-posterior.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { cholesky, dot } from './linalg.ts'
 import { logCdf } from './normal.ts'
@@ -122,11 +123,12 @@ function fitModels(
       logServes: logServes(configurations),
     }
   }
-  // Of the same list of thousands the stop rule asks twice.
-  const rough = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
+  // Of the same list the stop rule asks twice.
+  const roughly = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
+  const exactly = remembered((configurations: readonly Configuration[]) => beliefs('predict', configurations))
   const joint = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.joint(model.rows(configurations))
   return {
-    believe: (configurations, how) => (how === 'roughly' ? rough(configurations) : beliefs('predict', configurations)),
+    believe: (configurations, how) => (how === 'roughly' ? roughly : exactly)(configurations),
     draw: (configurations, rng) => {
       const rates = joint(rate, configurations)
       const constraints = joint(constraint, configurations)
@@ -152,7 +154,7 @@ const split = ({ gp, rise }: Model, configurations: readonly Configuration[], { 
 /** `jointDraws`, as far above the mean as the model allows. */
 function bentDraws(model: Model, configurations: readonly Configuration[], joint: Joint, rng: Rng): () => Float64Array {
   const { mean, covariance } = joint
-  const variance = mean.map((_, i) => covariance[i * (mean.length + 1)]!)
+  const variance = mean.map((_, i) => Math.max(LEAST_VARIANCE, covariance[i * (mean.length + 1)]!))
   const { upward } = split(model, configurations, { mean, variance })
   const next = jointDraws(joint, rng)
   if (!upward) return next

@@ -1,7 +1,7 @@
 import { logAcquisition } from '../acquisition.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { believedBest } from '../incumbent.ts'
-import { bestOf, climb } from '../local-search.ts'
+import { climb, shortlisted } from '../local-search.ts'
 import { z90 } from '../normal.ts'
 import { priceOf } from '../replica-price.ts'
 import { around, configurationKey, neighbours } from '../space.ts'
@@ -100,8 +100,7 @@ class Choice {
   /** The greatest score, and the most that is hoped for anywhere, as a share of the cost; 1 while nothing is feasible. */
   mostPromising({ configurations, complete }: Candidates): { suggestion: Suggestion; gain: number } {
     const { problem } = this
-    const shortlist = configurations.length > SHORTLIST ? bestOf(this.#score(configurations, 'roughly'), SHORTLIST) : configurations
-    const sample = this.#score(shortlist)
+    const sample = this.#score(shortlisted(configurations, (all) => this.#score(all, 'roughly')))
     const beside = (c: Configuration) => this.#untried(neighbours(problem.space, c))
     const { scored, at } = highest(complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)))
     const share = (hope: number) => 1 - Math.exp(-Math.exp(hope))
@@ -148,8 +147,6 @@ const highest = (scored: Scored): { scored: Scored; at: number } => ({
   at: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
 })
 
-/** More candidates than this are first scored roughly, and the best of them again. */
-const SHORTLIST = 512
 /** Of a longer list as many are scored, one of each stretch, and what surrounds the best. */
 const SCORED = 8_192
 const SAMPLED = 'the space is too large to score whole; a sample and what surrounds its best is scored'

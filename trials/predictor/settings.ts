@@ -290,7 +290,7 @@ const options = () =>
 
 const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
-/** Of a language model one. */
+/** Of a language model one, on however many cores. */
 const instancesOf = (raw: RawSettings): number =>
   raw.INSTANCES ?? (withoutGpu(raw) && raw.ENGINE !== 'gguf' ? instancesOnCores(raw.CPU_CORES) : 1)
 

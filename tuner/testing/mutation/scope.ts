@@ -125,9 +125,9 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'either of two signals aborts, in whatever order they stand',
   },
   {
-    file: 'search/samplers/gp.ts',
-    original: 'configurations.length > SHORTLIST',
-    replacement: '(configurations.length) >= (SHORTLIST)',
+    file: 'search/local-search.ts',
+    original: 'candidates.length > SHORTLIST',
+    replacement: '(candidates.length) >= (SHORTLIST)',
     reason: 'a shortlist of all is all',
   },
   {
