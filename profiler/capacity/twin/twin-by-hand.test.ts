@@ -257,4 +257,13 @@ describe('a twin drawn anew', () => {
       expect([drain, places, binOf]).toEqual([given.drain, 9, given.binOf])
     }
   })
+
+  test('keeps the steps of a group of which it drew but those that left at the moment of others, which would serve without end', () => {
+    const full = [{ present: 2, departed: 2, tookMs: 0 }, ...times(3, { present: 2, departed: 2, tookMs: 40 })]
+    const steps = stepsOf([...times(400, { present: 1, tookMs: 10 }), ...full])
+    const bins = [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400, 401, 402, 403)]
+    const given: Twin = { steps, binOf: Int32Array.of(0, 0, 1), bins, rows: steady }
+    const drawn = Array.from({ length: 200 }, (_, seed) => saturationOf(bootstrap(given, seeded(seed))))
+    expect(Math.max(...drawn)).toBeLessThan(10 * saturationOf(given))
+  })
 })

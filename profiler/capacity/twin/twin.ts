@@ -139,7 +139,7 @@ const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.m
 /**
  * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary bootstrap, Politis and Romano 1994). Fewer than
  * there are, as a few slow ones in hundreds decide the capacity, of which as many draws would show too little doubt (Bickel, Götze and van Zwet 1997).
- * A bin that got no step keeps its own.
+ * A bin that got no step, or none that takes any time (of what leaves at the very moment of another), keeps its own: it would serve without end.
  */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   const { steps, binOf, bins, rows } = twin
@@ -164,7 +164,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     drawnBins[binOf[k]!]!.push(i)
   })
   for (const [b, bin] of drawnBins.entries()) {
-    if (bin.length > 0) continue
+    if (bin.some((i) => drawn.tookMs[i]! > 0)) continue
     for (const i of bins[b]!) {
       bin.push(drawn.present.length)
       add(i)
