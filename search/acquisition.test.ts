@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { logAcquisition } from './acquisition.ts'
+import { above, type BentNormal } from './bent-normal.ts'
 import { cdf } from './normal.ts'
 import type { Problem } from './types.ts'
 
@@ -86,21 +87,26 @@ describe('the score is ln of expected improvement times probability of feasibili
     ])
   })
 
-  test('for a demand, over whole replicas', () => {
+  const straight: BentNormal = rate
+  // Of the first luck brings nothing beyond a deviation, of the last less and less.
+  const bent: BentNormal = { ...rate, rises: Float64Array.of(0.2, 0.2, 0.2, 0.2, 0.3, 0.6, 0.9, 1.2, 0.4, 0.6, 0.7, 0.75) }
+  test.each([
+    ['as it begins', straight],
+    ['where rates bend', bent],
+  ])('for a demand, over whole replicas, %s', (_, belief) => {
     const demand = { kind: 'price-for-demand', demandRps: 400, headroom: 0.2 } as const
     const best = Math.log(9)
     /** The mean over ln rate of what ceil(500 / rate) replicas save, by the rectangle rule. */
     const integrated = (i: number) => {
-      const sd = Math.sqrt(rate.variance[i]!)
       let sum = 0
       const step = 16 / 200_000
       for (let z = -8 + step / 2; z < 8; z += step) {
-        const replicas = Math.max(1, Math.ceil(500 / Math.exp(rate.mean[i]! + sd * z)))
+        const replicas = Math.max(1, Math.ceil(500 / Math.exp(rate.mean[i]! + above(belief, i, z))))
         sum += phi(z) * step * Math.max(0, best - Math.log(prices[i]! * replicas))
       }
       return sum
     }
-    expect(scored({ objective: demand, constraintLimit: 10 }, best)).toEqual(
+    expect(scored({ objective: demand, constraintLimit: 10 }, best, { rate: belief })).toEqual(
       close(
         [0, 1, 2].map((i) => integrated(i) * met(i)),
         4,

@@ -1,8 +1,8 @@
+import { above, type BentNormal, logExpectedExcess, luckFor } from './bent-normal.ts'
 import { type Beliefs, logFeasible } from './feasibility.ts'
-import { logCdf, logExpectedImprovement } from './normal.ts'
+import { logCdf } from './normal.ts'
 import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
 import { fleetPerHour, type ReplicaPrice } from './replica-price.ts'
-import { upwardSd } from './split-normal.ts'
 import type { Objective, Problem } from './types.ts'
 
 /**
@@ -34,9 +34,8 @@ function logImprovement(objective: Objective, price: ReplicaPrice, { rate, const
   if (learns === 'nothing') return Math.log(Math.max(0, best - believed))
   const belief = learns === 'rate' ? rate : constraint
   if (!belief) return 0
-  const sd = upwardSd(belief, i)
   const demand = demandOf(objective)
-  return demand ? demandImprovement(demand, price, belief.mean[i]!, sd, best) : logExpectedImprovement(believed, sd, best)
+  return demand ? demandImprovement(demand, price, belief, i, best) : logExpectedExcess(belief, i, believed - best)
 }
 
 const MOST_REPLICAS = 64
@@ -45,16 +44,17 @@ const MOST_REPLICAS = 64
  * ln E[max(0, best - ln(price of the replicas))], replicas = ceil(demand / rate): an exact sum over replica counts, P(at most n) = P(rate ≥ demand/n);
  * beyond 64 replicas the ceiling is left out, and that of instances.
  */
-function demandImprovement(demand: Demand, price: ReplicaPrice, mean: number, sd: number, best: number): number {
+function demandImprovement(demand: Demand, price: ReplicaPrice, belief: BentNormal, i: number, best: number): number {
   const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
-  if (replicasFor(demand, Math.exp(mean + 2 * sd)) > MOST_REPLICAS)
-    return logExpectedImprovement(Math.log(price.pricePerHour) + logDemand - mean, sd, best)
+  const mean = belief.mean[i]!
+  if (replicasFor(demand, Math.exp(mean + above(belief, i, 2))) > MOST_REPLICAS)
+    return logExpectedExcess(belief, i, Math.log(price.pricePerHour) + logDemand - mean - best)
   let expected = 0
   let upTo = 0
   for (let n = 1; n <= 4 * MOST_REPLICAS; n++) {
     const improvement = best - Math.log(fleetPerHour(price, n))
     if (improvement <= 0) break
-    const atMost = Math.exp(logCdf((mean - (logDemand - Math.log(n))) / sd))
+    const atMost = Math.exp(logCdf(-luckFor(belief, i, logDemand - Math.log(n) - mean)))
     expected += improvement * (atMost - upTo)
     upTo = atMost
   }

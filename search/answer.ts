@@ -109,7 +109,8 @@ function count(
   const target = bestLogCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, surrogate, left, target)
   const prices = [...tried.prices, ...hopeful.prices]
-  const joint = surrogate.draw([...tried.configurations, ...hopeful.configurations], rng.fork('stop draws'))
+  const widths = [...tried.prices.map(() => 1), ...hopeful.prices.map(() => widening)]
+  const joint = surrogate.draw([...tried.configurations, ...hopeful.configurations], rng.fork('stop draws'), widths)
   const luck = rng.fork('stop serves')
   const right = tried.prices.map(() => 0)
   let better = 0
@@ -119,12 +120,10 @@ function count(
     const drawn = joint.next()
     for (let i = 0; i < costs.length; i++) {
       const isTried = i < right.length
-      const by = isTried ? 1 : widening
-      const constraint = widened(joint.mean.constraint?.[i], drawn.constraint?.[i], by)
+      const constraint = drawn.constraint?.[i] ?? Number.NaN
       const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
       const serves = !missed && (isTried || Math.log(luck.next()) < joint.logServes[i]!)
-      const rate = widened(joint.mean.rate?.[i], drawn.rate?.[i], by)
-      costs[i] = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
+      costs[i] = serves ? logCost(problem.objective, prices[i]!, drawn.rate?.[i] ?? Number.NaN, constraint) : Infinity
     }
     const leastTried = Math.min(...costs.subarray(0, right.length))
     const leastUntried = Math.min(...costs.subarray(right.length))
@@ -136,7 +135,3 @@ function count(
   }
   return { right, better, saved }
 }
-
-/** NaN where nothing was modelled. */
-const widened = (mean: number | undefined, drawn: number | undefined, by: number): number =>
-  mean === undefined || drawn === undefined ? Number.NaN : mean + by * (drawn - mean)

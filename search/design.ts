@@ -1,9 +1,9 @@
+import type { Rise } from './bent-normal.ts'
 import { createEncoder } from './encoding.ts'
 import type { GpShape, Rows } from './gp-model.ts'
 import { metricOf } from './objective.ts'
 import { remembered } from './remembered.ts'
 import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
-import type { Rise } from './split-normal.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
 import { listed, sampleSpace } from './untried.ts'
 

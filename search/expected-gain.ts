@@ -1,5 +1,6 @@
 /** What one more trial is expected to bring. */
 import { logAcquisition } from './acquisition.ts'
+import { widened } from './bent-normal.ts'
 import { believedBest } from './incumbent.ts'
 import { shortlisted } from './local-search.ts'
 import { priceOf } from './replica-price.ts'
@@ -25,12 +26,7 @@ export function expectedGain(
   const scored = (candidates: readonly Configuration[], how?: 'roughly') => {
     const prices = candidates.map((c) => priceOf(problem.pricePerHour, c))
     const { rate, ...beliefs } = surrogate.believe(candidates, how)
-    const widened = rate && {
-      mean: rate.mean,
-      variance: rate.variance.map((v) => wide ** 2 * v),
-      upward: rate.upward?.map((sd) => wide * sd),
-    }
-    return { candidates, scores: logAcquisition(problem, prices, { ...beliefs, rate: widened }, best.logCost) }
+    return { candidates, scores: logAcquisition(problem, prices, { ...beliefs, rate: rate && widened(rate, wide) }, best.logCost) }
   }
   const { scores } = scored(shortlisted(untried, (all) => scored(all, 'roughly')))
   const logGain = scores.reduce((most, score) => Math.max(most, score), -Infinity)

@@ -1,11 +1,11 @@
+import type { BentNormal } from './bent-normal.ts'
 import type { Marginals } from './gp-model.ts'
 import { logCdf } from './normal.ts'
-import type { SplitNormal } from './split-normal.ts'
 import type { Problem } from './types.ts'
 
 /** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
 export interface Beliefs {
-  readonly rate?: SplitNormal
+  readonly rate?: BentNormal
   readonly constraint?: Marginals
   /** ln P(serves: not out of memory, does get ready), m. */
   readonly logServes: Float64Array

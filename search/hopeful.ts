@@ -1,9 +1,9 @@
 /** What is untried and could be better: what the stop rule's draws are made of. */
+import { above } from './bent-normal.ts'
 import { createEncoder } from './encoding.ts'
 import type { Beliefs } from './feasibility.ts'
 import { logCost } from './objective.ts'
 import { priceOf, type ReplicaPrice } from './replica-price.ts'
-import { upwardSd } from './split-normal.ts'
 import type { Surrogate } from './surrogate.ts'
 import type { Configuration, Problem } from './types.ts'
 
@@ -44,7 +44,7 @@ export function mostHopeful(problem: Problem, surrogate: Surrogate, left: Priced
 /** Which could be feasible and below the target cost with so many deviations of luck, by the luck that takes. */
 function byLuck(problem: Problem, { prices }: Priced, { rate, constraint, logServes }: Beliefs, target: number, reach: number): number[] {
   const atTheirBest = (i: number, deviations: number) => {
-    const hopedRate = rate ? rate.mean[i]! + deviations * (deviations > 0 ? upwardSd(rate, i) : Math.sqrt(rate.variance[i]!)) : Number.NaN
+    const hopedRate = rate ? rate.mean[i]! + above(rate, i, deviations) : Number.NaN
     const hopedConstraint = constraint ? constraint.mean[i]! - deviations * Math.sqrt(constraint.variance[i]!) : Number.NaN
     const met = problem.constraintLimit === undefined || hopedConstraint <= 0
     return met && logCost(problem.objective, prices[i]!, hopedRate, hopedConstraint) < target

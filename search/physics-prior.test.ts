@@ -47,15 +47,15 @@ test('a bottleneck that another one hid is found', () => {
 test('a rate rises along its factor as far as the other lets it, and further where both are lucky', () => {
   const { rise } = calibratePhysics(factors, [])
   // Bound by its device at 810 a second, where the cores serve 1,600; then by one of 720, where they serve 800.
-  expect(rise({ cores: 16, share: 0.9 }, 0.2)).toBeCloseTo(0.2, 2)
+  expect(rise({ cores: 16, share: 0.9 })(0.2)).toBeCloseTo(0.2, 2)
   const hidden = { cores: 8, share: 0.8 }
   const [device, cores] = [Math.log(900 * 0.8), Math.log(800)]
   const alone = cores - device
-  expect(rise(hidden, 0.6)).toBeGreaterThan(1.5 * alone)
-  expect(rise(hidden, 0.6)).toBeLessThan(0.45)
+  expect(rise(hidden)(0.6)).toBeGreaterThan(1.5 * alone)
+  expect(rise(hidden)(0.6)).toBeLessThan(0.45)
   // What physics knows nothing of, or moves with nothing, is taken as it begins.
   const still: PriorFactors = { sd: [0.3], at: () => ({ logRate: (c) => (c.u === 1 ? 3 : undefined), sensitivities: () => [0] }) }
-  expect([1, 2].map((u) => calibratePhysics(still, []).rise({ u }, 0.4))).toEqual([0.4, 0.4])
+  expect([1, 2].map((u) => calibratePhysics(still, []).rise({ u })(0.4))).toEqual([0.4, 0.4])
 })
 
 test('a bound says nothing while it is kept, and as much as it is certain where it is not', () => {

@@ -1,6 +1,6 @@
+import type { Rise } from './bent-normal.ts'
 import type { Datum } from './datum.ts'
 import { backwardSolve, cholesky, forwardSolve } from './linalg.ts'
-import type { Rise } from './split-normal.ts'
 import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
@@ -41,18 +41,20 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
   const { prior, logFactors } = other.misfit < found.misfit ? other : found
   return { ...prior, logFactors, rise }
 
-  function rise(configuration: Configuration, by: number): number {
+  function rise(configuration: Configuration): (by: number) => number {
     const begins = prior.sensitivities(configuration)
     const here = prior.logRate(configuration)
     const deviation = deviationAlong(begins)
-    if (deviation === 0 || here === undefined) return by
-    const luckier = (s: readonly number[]) =>
-      factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sd[i]! ** 2) / deviationAlong(s)))
-    const first = luckier(begins)
-    // As much luck, shared with what bounds it there.
-    const both = first.sensitivities(configuration).map((v, i) => v + begins[i]!)
-    const shared = deviationAlong(both) === 0 ? first : luckier(both)
-    return Math.max(first.logRate(configuration)!, shared.logRate(configuration)!) - here
+    if (deviation === 0 || here === undefined) return (by) => by
+    return (by) => {
+      const luckier = (s: readonly number[]) =>
+        factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sd[i]! ** 2) / deviationAlong(s)))
+      const first = luckier(begins)
+      // As much luck, shared with what bounds it there.
+      const both = first.sensitivities(configuration).map((v, i) => v + begins[i]!)
+      const shared = deviationAlong(both) === 0 ? first : luckier(both)
+      return Math.max(first.logRate(configuration)!, shared.logRate(configuration)!) - here
+    }
   }
 
   function deviationAlong(sensitivities: readonly number[]): number {

@@ -70,6 +70,21 @@ describe('beliefs', () => {
     expect(told![1]).toBeCloseTo(Math.min(plain![1]!, Math.log(0.1)), 9)
     expect(told![2]).toBe(plain![2])
   })
+  test('of whether it serves have what is known of memory from the start, and what serves tells of all that need less', () => {
+    const fits: Readonly<Record<number, number>> = { 1: 1, 8: 0.5, 16: 0.2 }
+    const known = { ...problem, fitsMemory: ({ batch }: Configuration) => fits[Number(batch)]! }
+    const asked = [1, 8, 16].map((batch) => ({ cores: 8, batch }))
+    const told = (trials: readonly Observation[]) =>
+      [...fitSurrogate(known, trials, []).believe(asked).logServes].map((log) => Number(Math.exp(log).toFixed(9)))
+    const served = (batch: number): Observation => ({ configuration: { cores: 1, batch }, state: 'complete', rate: { value: 9 } })
+    expect(told([])).toEqual([1, 0.5, 0.2])
+    expect(told([served(1)])).toEqual([1, 0.5, 0.2])
+    expect(told([served(8), served(1)])).toEqual([1, 1, 0.4])
+    expect(told([served(16)])).toEqual([1, 1, 1])
+    const lacked = told([served(8), failed({ cores: 1, batch: 16 })])
+    expect(lacked[2]).toBeLessThanOrEqual(0.4)
+    expect(fitSurrogate(known, [served(1)], []).draw(asked, createRng(1)).logServes[2]).toBeCloseTo(Math.log(0.2), 9)
+  })
   test('without a limit are of ln(metric) itself', () => {
     const { constraint } = fitSurrogate({ ...problem, constraintLimit: undefined }, observations, []).believe(some)
     for (const [i, c] of some.entries()) expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)

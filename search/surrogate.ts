@@ -1,3 +1,4 @@
+import { above, type BentNormal, bent } from './bent-normal.ts'
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
 import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
 import type { Beliefs } from './feasibility.ts'
@@ -11,7 +12,6 @@ import { logMetric } from './observed-cost.ts'
 import { fitReadings } from './one-sided.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { remembered, rememberedPerTrial } from './remembered.ts'
-import { bentUpward, type SplitNormal } from './split-normal.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
@@ -19,8 +19,8 @@ import type { Configuration, Observation, Problem, Rng } from './types.ts'
 export interface Surrogate {
   /** Marginal beliefs about m configurations; roughly: as wide above their mean as below it, and from some of the trials where there are many. */
   believe(configurations: readonly Configuration[], how?: 'roughly'): Beliefs
-  /** Joint draws of the noise-free functions, one after the other. */
-  draw(configurations: readonly Configuration[], rng: Rng): Draws
+  /** Joint draws of the noise-free functions, one after the other. @param widths times as wide as is believed that deviations of each are taken; absent: 1 */
+  draw(configurations: readonly Configuration[], rng: Rng, widths?: readonly number[]): Draws
   readonly warnings: readonly string[]
   /** Physics or past experiments inform the model, and the data do not contradict them. */
   readonly informed: boolean
@@ -31,8 +31,6 @@ interface Drawn {
   readonly constraint?: Float64Array
 }
 interface Draws {
-  readonly mean: Drawn
-  /** The next draw overwrites it. */
   next(): Drawn
   readonly logServes: Float64Array
 }
@@ -104,21 +102,23 @@ function fitModels(
   const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past], ownVariance)
   const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)], ownVariance)
   const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [])
+  const logFits = logFitsMemory(problem, observations)
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
-    if (latent === undefined) return new Float64Array(configurations.length)
-    // Both were taught by the same trials: the one that doubts more is believed, not their product.
+    if (latent === undefined) return Float64Array.from(configurations, logFits)
+    // All were taught by the same trials: the one that doubts most is believed, not their product.
     return latent.mean.map((mean, i) =>
       Math.min(
         logCdf(mean / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)),
-        Math.log(Math.max(1e-9, problem.probablyServes?.(configurations[i]!) ?? 1)),
+        Math.log(Math.max(LEAST_SERVES, problem.probablyServes?.(configurations[i]!) ?? 1)),
+        logFits(configurations[i]!),
       ),
     )
   }
   const beliefs = (how: 'predict' | 'predictRoughly', configurations: readonly Configuration[]): Beliefs => {
     const marginals = rate?.gp[how](rate.rows(configurations))
     return {
-      rate: marginals && (how === 'predict' ? split(rate!, configurations, marginals) : marginals),
+      rate: marginals && (how === 'predict' ? bending(rate!, configurations, marginals) : marginals),
       constraint: constraint?.gp[how](constraint.rows(configurations)),
       logServes: logServes(configurations),
     }
@@ -126,40 +126,49 @@ function fitModels(
   // Of the same list the stop rule asks twice.
   const roughly = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
   const exactly = remembered((configurations: readonly Configuration[]) => beliefs('predict', configurations))
-  const joint = (model: Model | undefined, configurations: readonly Configuration[]) => model?.gp.joint(model.rows(configurations))
   return {
     believe: (configurations, how) => (how === 'roughly' ? roughly : exactly)(configurations),
-    draw: (configurations, rng) => {
-      const rates = joint(rate, configurations)
-      const constraints = joint(constraint, configurations)
-      const nextRate = rates && bentDraws(rate!, configurations, rates, rng.fork('rate'))
-      const nextConstraint = constraints && jointDraws(constraints, rng.fork('constraint'))
-      return {
-        mean: { rate: rates?.mean, constraint: constraints?.mean },
-        next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }),
-        logServes: logServes(configurations),
+    draw: (configurations, rng, widths) => {
+      const of = (model: Model | undefined, seed: string) => {
+        const drawn = model?.gp.joint(model.rows(configurations))
+        return drawn && bentDraws(model!, configurations, drawn, widths, rng.fork(seed))
       }
+      const nextRate = of(rate, 'rate')
+      const nextConstraint = of(constraint, 'constraint')
+      return { next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }), logServes: logServes(configurations) }
     },
     warnings: [rate, constraint, serving].flatMap((model) => model?.gp.warning ?? []),
     informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
 }
 
-const split = ({ gp, rise }: Model, configurations: readonly Configuration[], { mean, variance }: Marginals): SplitNormal => ({
-  mean,
-  variance,
-  ...(rise && { upward: bentUpward(configurations, variance, gp.hyperparameters.signalVariance, rise) }),
-})
+const LEAST_SERVES = 1e-9
 
-/** `jointDraws`, as far above the mean as the model allows. */
-function bentDraws(model: Model, configurations: readonly Configuration[], joint: Joint, rng: Rng): () => Float64Array {
+/** ln P(the memory suffices), given that it did for those that served: what is likelier to have enough than one that had has it too. */
+function logFitsMemory({ fitsMemory }: Problem, observations: readonly Observation[]): (configuration: Configuration) => number {
+  if (fitsMemory === undefined) return () => 0
+  const logFits = (c: Configuration) => Math.log(Math.max(LEAST_SERVES, fitsMemory(c)))
+  const least = observations.reduce((low, o) => (o.state === 'complete' ? Math.min(low, logFits(o.configuration)) : low), 0)
+  return (c) => Math.min(0, logFits(c) - least)
+}
+
+const bending = ({ gp, rise }: Model, configurations: readonly Configuration[], marginals: Marginals): BentNormal =>
+  rise ? bent(marginals, configurations, gp.hyperparameters.signalVariance, rise) : marginals
+
+/** `jointDraws`, deviations so many times as wide, and as far above the mean as the model allows. */
+function bentDraws(
+  model: Model,
+  configurations: readonly Configuration[],
+  joint: Joint,
+  widths: readonly number[] | undefined,
+  rng: Rng,
+): () => Float64Array {
   const { mean, covariance } = joint
   const variance = mean.map((_, i) => Math.max(LEAST_VARIANCE, covariance[i * (mean.length + 1)]!))
-  const { upward } = split(model, configurations, { mean, variance })
+  const belief = bending(model, configurations, { mean, variance })
+  const luckPerUnit = variance.map((v, i) => (widths?.[i] ?? 1) / Math.sqrt(v))
   const next = jointDraws(joint, rng)
-  if (!upward) return next
-  const share = upward.map((sd, i) => sd / Math.sqrt(variance[i]!))
-  return () => next().map((drawn, i) => mean[i]! + (drawn > mean[i]! ? share[i]! : 1) * (drawn - mean[i]!))
+  return () => next().map((drawn, i) => mean[i]! + above(belief, i, luckPerUnit[i]! * (drawn - mean[i]!)))
 }
 
 interface Joint {

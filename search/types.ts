@@ -82,6 +82,8 @@ export interface Problem {
   readonly priorLogConstraint?: (configuration: Configuration) => number | undefined
   /** Physics: certainly cannot serve (does not fit the memory). Never suggested. */
   readonly cannotServe?: (configuration: Configuration) => boolean
+  /** Physics: P(its memory suffices), in (0, 1], before any launch. It errs of all alike: where one suffices, so does that of all which are likelier to. */
+  readonly fitsMemory?: (configuration: Configuration) => number
   /** Physics: P(it serves), in [0, 1], where launches have told of what it depends on. */
   readonly probablyServes?: (configuration: Configuration) => number
   /** Finished experiments of the past, for transfer. */

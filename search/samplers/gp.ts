@@ -1,11 +1,11 @@
 import { logAcquisition } from '../acquisition.ts'
+import { above } from '../bent-normal.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { believedBest } from '../incumbent.ts'
 import { climb, shortlisted } from '../local-search.ts'
 import { z90 } from '../normal.ts'
 import { priceOf } from '../replica-price.ts'
 import { around, configurationKey, neighbours } from '../space.ts'
-import { upwardSd } from '../split-normal.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
@@ -163,8 +163,8 @@ function sampled({ configurations, complete }: Candidates, rng: Rng): Candidates
 function predicted(problem: Problem, beliefs: Beliefs, at: number): Pick<Suggestion, 'predicted'> {
   if (!beliefs.rate) return {}
   const mean = beliefs.rate.mean[at]!
-  const low = Math.exp(mean - z90 * Math.sqrt(beliefs.rate.variance[at]!))
-  const high = Math.exp(mean + z90 * upwardSd(beliefs.rate, at))
+  const low = Math.exp(mean + above(beliefs.rate, at, -z90))
+  const high = Math.exp(mean + above(beliefs.rate, at, z90))
   const feasible = Math.exp(logFeasible(problem, beliefs)[at]!)
   return { predicted: { rate: Math.exp(mean), low, high, feasible } }
 }
