@@ -77,20 +77,20 @@ const UNSEEN = { gpu: 0.25, cpu: 2.5 }
 export interface PerturbedTable {
   readonly table: RecordedTable
   /** The physics prior for it, which knows nothing of the perturbation. */
-  readonly prior: Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'>
+  readonly prior: Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'>
 }
 
 /** One server of a scenario, drawn by the rng. */
 export function perturbedTable({ model, limitMs, space, name }: Scenario, rng: Rng, errors: ErrorSize = 'model'): PerturbedTable {
   const architecture = architectureOf(model)
   const slo = { percentile: 0.99, limitMs }
-  const { priorLogRate, priorFactors, priorLogConstraint, cannotServe } = createEstimator({ architecture, slo })
+  const { priorFactors, ...prior } = createEstimator({ architecture, slo })
   const gpuNames = space.parameters.flatMap((p) => (p.kind === 'categorical' && p.name === 'gpu' ? p.values : []))
   const truthOf = drawTruth(architecture, slo, rng, errors)
   const configurations = enumerate(space)
   const truth = new Map<string, Observation>(configurations.map((c) => [configurationKey(c), truthOf(c)]))
   return {
-    prior: { priorLogRate, priorFactors: priorFactors(gpuNames), priorLogConstraint, cannotServe },
+    prior: { ...prior, priorFactors: priorFactors(gpuNames) },
     table: {
       configurations,
       problem: {

@@ -114,7 +114,9 @@ function devicesOf({ space, predictor }: Experiment): readonly string[] {
 }
 
 /** What the device model expects of a predictor that it knows: the search learns only how reality differs from it. */
-function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
+function physicsOf(
+  experiment: Experiment,
+): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'> {
   const of = estimatorsOfDevices(experiment)
   if (of === undefined) return {}
   // What the factors move is learned of one model; variants have each their own.
@@ -130,5 +132,6 @@ function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'prio
     priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
     priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
     cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
+    fitsMemory: ask((estimator, configuration) => estimator.fitsMemory(configuration)),
   }
 }

@@ -56,6 +56,8 @@ export interface Estimator {
   priorLogConstraint(configuration: Configuration): number | undefined
   /** Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks what is asked. */
   cannotServe(configuration: Configuration): boolean
+  /** P(its memory suffices), by the model's error of what is needed; 1 where none is known, or nothing of what is needed. */
+  fitsMemory(configuration: Configuration): number
   /** Everything, with error bars. */
   estimate(configuration: Configuration): Estimated
 }
@@ -125,6 +127,10 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     cannotServe(configuration) {
       const { modelled, reason } = read(configuration)
       return reason !== undefined || (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
+    },
+    fitsMemory(configuration) {
+      const { modelled } = read(configuration)
+      return modelled ? 1 - shortage(modelled) : 1
     },
     estimate(configuration) {
       const { modelled, capacity, reason } = read(configuration)
