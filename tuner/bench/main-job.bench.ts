@@ -1,10 +1,11 @@
 /**
- * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--from N] [--foreign S] [--real N] [flags of tune]`,
+ * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--from N] [--foreign S] [--real N] [--rounds N] [flags of tune]`,
  * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: how fast a core is
  * as it begins beside the one that CPU costs are known of, seconds, trials, what is recommended, its
  * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
  * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
- * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, about twenty seconds each.
+ * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, some twenty seconds each in each of as many rounds (default 3):
+ * readings of one configuration are several percent apart, so that it counts with their median, and how sure that is stands beside it.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -12,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { median } from 'simple-statistics'
 import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
@@ -23,6 +25,7 @@ import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
 import { onBuiltin } from './built-predictor.ts'
 import { type Cost, experimentIn, measuredCost, modelledCosts } from './emulated-truth.ts'
+import { regretOf, sureWithin } from './rounds.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 if (!existsSync(cli)) throw new Error('build first: npm run build')
@@ -35,9 +38,12 @@ function own(name: string, fallback: number, of: string[]): number {
 const given = [...rest]
 const foreignS = own('--foreign', 30, given)
 const realBest = own('--real', 5, given)
+const realRounds = own('--rounds', 3, given)
 const firstSeed = own('--from', 1, given)
-if (!(foreignS >= 0 && realBest >= 0 && firstSeed >= 0))
-  throw new Error('--foreign takes seconds, --real a number of configurations, --from a seed')
+if (!(foreignS >= 0 && realBest >= 0 && realRounds >= 1 && firstSeed >= 0))
+  throw new Error('--foreign takes seconds, --real a number of configurations, --rounds how often each is measured, --from a seed')
+/** As a share: what is near enough to the cheapest. */
+const WITHIN = 0.05
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
 const folder = mkdtempSync(join(tmpdir(), 'main-job-'))
 
@@ -214,33 +220,38 @@ async function compareWithCheapest(): Promise<void> {
   )
   if (modelled.size === 0 || recommended.size === 0) return
   const keyOf = ({ recommendation: { best } }: Run) => best && configurationKey(best.configuration)
-  const within = (costs: ReadonlyMap<string, Cost>) => {
-    const least = Math.min(...[...costs.values()].map(({ cost }) => cost))
-    return share((run) => (costs.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <= 1.05 * least)
-  }
   const [cheapest] = modelled.values()
+  const nearBy = (run: Run) => (modelled.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <= (1 + WITHIN) * cheapest!.cost
   console.log(
-    `\nof ${modelled.size} configurations that serve, by the device model on cores of ${cores.speed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${within(modelled)}`,
+    `\nof ${modelled.size} configurations that serve, by the device model on cores of ${cores.speed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${share(nearBy)}`,
   )
   if (realBest === 0) return
-  const measured = new Map<string, Cost>()
-  const contenders = [...[...modelled.values()].slice(0, realBest), ...recommended.values()]
-  for (const { configuration, pricePerHour } of contenders) {
-    const key = configurationKey(configuration)
-    if (!measured.has(key)) measured.set(key, await measuredCost(experiment, configuration, pricePerHour))
-  }
-  const lines = [...measured].sort(([, a], [, b]) => a.cost - b.cost)
-  const relative = (value: number) => `${(100 * (value / lines[0]![1].cost - 1)).toFixed(1)} %`
+  const contenders = [...new Map([...[...modelled].slice(0, realBest), ...recommended])]
+  const readings = contenders.map((): Cost[] => [])
+  for (let round = 0; round < realRounds; round++)
+    for (const [i, [, { configuration, pricePerHour }]] of contenders.entries())
+      readings[i]!.push(await measuredCost(experiment, configuration, pricePerHour))
+  const costs = readings.map((rounds) => rounds.map(({ cost }) => cost))
+  const medians = costs.map((of) => median(of))
+  const least = Math.min(...medians)
+  const measured = contenders.map(([key, { label }], i) => {
+    const rates = readings[i]!.map(({ capacityRps }) => capacityRps)
+    return { key, label, rates, regret: regretOf(medians[i]!, least), sure: sureWithin(costs, i, WITHIN) }
+  })
+  const near = new Set(measured.filter(({ regret }) => regret <= WITHIN).map(({ key }) => key))
+  const percent = (value: number, digits: number) => `${(100 * value).toFixed(digits)} %`
+  const lines = measured
+    .sort((a, b) => a.regret - b.regret)
+    .map(({ key, label, rates, regret, sure }) => [
+      label,
+      ...[median(rates), Math.min(...rates), Math.max(...rates)].map((rps) => rps.toFixed(0)),
+      percent(regret, 1),
+      percent(sure, 0),
+      modelled.get(key)?.capacityRps.toFixed(0) ?? '-',
+      share((run) => keyOf(run) === key),
+    ])
+  const head = ['req/s', 'least', 'most', 'dearer than the cheapest', 'sure of 5 %', 'by the device model, req/s', 'recommended']
   console.log(
-    `${table([
-      ['under real load', 'req/s', 'dearer than the cheapest', 'by the device model, req/s', 'recommended'],
-      ...lines.map(([key, of]) => [
-        of.label,
-        of.capacityRps.toFixed(0),
-        relative(of.cost),
-        modelled.get(key)?.capacityRps.toFixed(0) ?? '-',
-        share((run) => keyOf(run) === key),
-      ]),
-    ]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${within(measured)}`,
+    `${table([[`under real load, ${realRounds} rounds`, ...head], ...lines]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${share((run) => near.has(keyOf(run) ?? ''))}`,
   )
 }
