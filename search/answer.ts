@@ -1,3 +1,4 @@
+import { surprise } from './expected-gain.ts'
 import { mostHopeful, type Priced, priced } from './hopeful.ts'
 import { believedTrials } from './incumbent.ts'
 import { logCost } from './objective.ts'
@@ -34,12 +35,14 @@ interface View {
   readonly widening: number
 }
 
-/** Where physics leads it knows each configuration, and the first view is all. */
+/** Where physics leads it knows each configuration, and the first view is all: wider by as much as the search was surprised. */
 function viewsOf(problem: Problem, observations: readonly Observation[]): readonly [View, ...View[]] {
   const surrogate = fitSurrogate(problem, observations, [])
-  const first = { surrogate, widening: WIDENING }
-  if (problem.priorLogRate && surrogate.informed) return [first]
-  return [first, { surrogate: fitSurrogate(problem, observations, [], { ownVariance: OWN }), widening: 1 }]
+  if (problem.priorLogRate && surrogate.informed) return [{ surrogate, widening: WIDENING * surprise(observations) }]
+  return [
+    { surrogate, widening: WIDENING },
+    { surrogate: fitSurrogate(problem, observations, [], { ownVariance: OWN }), widening: 1 },
+  ]
 }
 
 /**

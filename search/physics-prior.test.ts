@@ -1,7 +1,9 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { above } from './bent-normal.ts'
 import { createSampler } from './index.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { createRng } from './rng.ts'
+import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, MovedPrior, Observation, PriorFactors, Problem } from './types.ts'
 
 /** A server whose rate is the least of what its cores and its device serve: the kink that no linear correction follows. */
@@ -42,6 +44,76 @@ test('a bottleneck that another one hid is found', () => {
   const { logFactors } = calibratePhysics(factors, measured([asExpected, slower], 1.6, 1))
   expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.6, 1)
   expect(Math.exp(logFactors[1]!)).toBeCloseTo(1, 1)
+})
+
+describe('a bottleneck that is only known to be no tighter', () => {
+  // Cores that cost what was expected would serve 800; the device, which the second tells of, is a quarter faster than expected.
+  const data = measured(
+    [
+      { cores: 8, share: 0.9 },
+      { cores: 16, share: 0.4 },
+    ],
+    0.5,
+    0.8,
+  )
+
+  test('is believed to be where it may be, not where it begins to bind', () => {
+    const { logFactors, offsets } = calibratePhysics(factors, data)
+    const binds = Math.log(800 / 1012.5)
+    /** Posterior of the cost of cores and of the device by adding up over both, apart from what finds it. */
+    const z = (value: number, sd: number) => -0.5 * (value / sd) ** 2
+    let [total, sum, squares] = [0, 0, 0]
+    for (let cpu = -1.5; cpu < 0.5; cpu += 0.01)
+      for (let device = -0.6; device < 0.2; device += 0.01) {
+        const off = data.map(({ at, target }) => z(target - Math.log(rateOf(at, Math.exp(cpu), Math.exp(device))), 0.05))
+        const weight = Math.exp(off[0]! + off[1]! + z(cpu, 0.3) + z(device, 0.2))
+        total += weight
+        sum += weight * cpu
+        squares += weight * cpu ** 2
+      }
+    const mean = sum / total
+    expect(mean).toBeLessThan(binds - 0.08)
+    expect(Math.abs(logFactors[0]! - mean)).toBeLessThan(0.04)
+    expect(offsets[0]![0]).toBe(0)
+    expect(offsets[0]![1] / Math.sqrt(squares / total - mean ** 2)).toBeCloseTo(1, 0.6)
+    expect(offsets[1]).toEqual([-logFactors[1]!, 0.2])
+  })
+
+  test('leaves what it would bind open to the search', () => {
+    const two: Configuration[] = [
+      { cores: 8, share: 0.9 },
+      { cores: 6, share: 0.9 },
+    ]
+    const problem: Problem = {
+      space: {
+        parameters: [
+          { kind: 'ordinal', name: 'cores', category: 'resource', values: [6, 8, 16], scale: 'log' },
+          { kind: 'ordinal', name: 'share', category: 'resource', values: [0.4, 0.9], scale: 'log' },
+        ],
+        constraints: [],
+      },
+      objective: { kind: 'price-per-request' },
+      pricePerHour: (c) => Number(c.cores) / 10,
+      priorLogRate: factors.at([0, 0]).logRate,
+      priorFactors: factors,
+    }
+    const read = data.map(
+      ({ at, target }): Observation => ({ configuration: at, state: 'complete', rate: { value: Math.exp(target), logSd: 0.02 } }),
+    )
+    const { rate } = fitSurrogate(problem, read, []).believe(two)
+    // Six cores serve as much as eight where the device is all that binds; they were held to serve three quarters for sure.
+    expect(Math.exp(rate!.mean[0]!)).toBeCloseTo(1012.5, -2)
+    expect(rate!.mean[1]! + above(rate!, 1, 2)).toBeGreaterThan(Math.log(1000))
+    expect(rate!.mean[1]!).toBeGreaterThan(Math.log(0.75 * 1012.5) + 0.05)
+  })
+})
+
+test('factors that every trial tells of stay the most probable', () => {
+  const { logFactors, offsets } = calibratePhysics(factors, measured(grid, 1.4, 0.8))
+  expect(offsets).toEqual([
+    [-logFactors[0]!, 0.3],
+    [-logFactors[1]!, 0.2],
+  ])
 })
 
 test('a rate rises along its factor as far as the other lets it, and further where both are lucky', () => {

@@ -1,20 +1,17 @@
 import type { Rise } from './bent-normal.ts'
 import type { Datum } from './datum.ts'
+import { asLeftOpen, type Calibration } from './left-open.ts'
 import { backwardSolve, cholesky, forwardSolve } from './linalg.ts'
 import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
 interface CalibratedPhysics extends MovedPrior {
-  /** Most probable ln(factor) after the trials (k). */
+  /** ln(factor) that it is moved by (k): the most probable after the trials, or the mean of what the trials leave open. */
   readonly logFactors: readonly number[]
+  /** What is believed of ln(factor) beside those, before the trials are read by how the prior moves there (k). */
+  readonly offsets: readonly (readonly [mean: number, sd: number])[]
   /** Along the likeliest way, by the factors' own deviations (the most probable point of first-order reliability: Hasofer and Lind, J. Eng. Mech. 100, 1974). */
   readonly rise: Rise
-}
-
-interface Start {
-  readonly logFactors: readonly number[]
-  readonly prior: MovedPrior
-  readonly misfit: number
 }
 
 /** Noise unknown: only physics is off. */
@@ -38,8 +35,11 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
   const likeliest = alone.reduce((best, start) => (start.misfit < best.misfit ? start : best), unmoved)
   const found = descend(unmoved)
   const other = likeliest === unmoved ? found : descend(likeliest)
-  const { prior, logFactors } = other.misfit < found.misfit ? other : found
-  return { ...prior, logFactors, rise }
+  const { prior, logFactors, offsets } = asLeftOpen(other.misfit < found.misfit ? other : found, sd, startAt, (of, factor) =>
+    informationOf(data, of, factor),
+  )
+  const sds = offsets.map(([, each]) => each)
+  return { ...prior, logFactors, offsets, rise }
 
   function rise(configuration: Configuration): (by: number) => number {
     const begins = prior.sensitivities(configuration)
@@ -48,7 +48,7 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
     if (deviation === 0 || here === undefined) return (by) => by
     return (by) => {
       const luckier = (s: readonly number[]) =>
-        factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sd[i]! ** 2) / deviationAlong(s)))
+        factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sds[i]! ** 2) / deviationAlong(s)))
       const first = luckier(begins)
       // As much luck, shared with what bounds it there.
       const both = first.sensitivities(configuration).map((v, i) => v + begins[i]!)
@@ -58,15 +58,15 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
   }
 
   function deviationAlong(sensitivities: readonly number[]): number {
-    return Math.hypot(...sensitivities.map((v, i) => v * sd[i]!))
+    return Math.hypot(...sensitivities.map((v, i) => v * sds[i]!))
   }
 
-  function startAt(logFactors: readonly number[]): Start {
+  function startAt(logFactors: readonly number[]): Calibration {
     const prior = factors.at(logFactors)
     return { logFactors, prior, misfit: misfitOf(prior, logFactors) }
   }
 
-  function descend(start: Start): Start {
+  function descend(start: Calibration): Calibration {
     let at = start
     for (let step = 0; step < STEPS; step++) {
       const direction = gaussNewton(at.prior, at.logFactors)
@@ -120,6 +120,15 @@ function residualOf({ target, bound }: Reading, logRate: number): number {
   const residual = target - logRate
   if (bound === undefined) return residual
   return bound === 'most' ? Math.min(0, residual) : Math.max(0, residual)
+}
+
+/** Of data about ln(factor), by how the prior moves: one over a variance. */
+function informationOf(data: readonly Reading[], prior: MovedPrior, factor: number): number {
+  return data.reduce((sum, d) => {
+    const logRate = prior.logRate(d.at)
+    const silent = logRate === undefined || (d.bound !== undefined && residualOf(d, logRate) === 0)
+    return silent ? sum : sum + (prior.sensitivities(d.at)[factor]! / deviationOf(d)) ** 2
+  }, 0)
 }
 
 const deviationOf = ({ noise = 0 }: Reading): number => Math.sqrt(DISCREPANCY ** 2 + (Number.isNaN(noise) ? 0 : noise))

@@ -252,10 +252,9 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
   const moved = priorFactors && calibratePhysics(priorFactors, data)
   const logRate = moved?.logRate ?? priorLogRate
   const { scaleSd, ...physics } = PHYSICS
-  const factors = (moved?.logFactors ?? []).map((v, i) => [-v, priorFactors!.sd[i]!] as const)
   const centre = centreOf(problem)
   return {
-    slopes: [CERTAIN, [0, scaleSd], ...factors],
+    slopes: [CERTAIN, [0, scaleSd], ...(moved?.offsets ?? [])],
     columns: (configurations) =>
       configurations.map((c) => {
         const expected = logRate(c) ?? centre
