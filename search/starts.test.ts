@@ -150,6 +150,12 @@ describe('cheapestByPhysics', () => {
     expect(chosen(99, {})).toBe(2)
     expect(per({ priorLogRate, priorLogConstraint: latency([1, undefined, 1, 1]), constraintLimit: 10 })!.configuration.a).toBe(2)
   })
+  test('weighs it by how likely the memory suffices', () => {
+    const priorLogRate = (c: Configuration) => Math.log([1, 5, 7, 9][Number(c.a) - 1]!)
+    const chosen = (fits: number) => per({ priorLogRate, fitsMemory: (c) => (c.a === 2 ? fits : 1) })!.configuration.a
+    // 2.5 requests a price against 2.33, as above.
+    expect([chosen(0.93), chosen(0.9)]).toEqual([2, 3])
+  })
   test('a limit of which physics knows nothing is taken to be kept, no surer than one that surely is', () => {
     const priorLogRate = (c: Configuration) => Math.log([1, 5, 7, 9][Number(c.a) - 1]!)
     const unknown = (at: number) => (c: Configuration) => (c.a === at ? undefined : Math.log(0.1))

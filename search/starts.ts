@@ -53,7 +53,7 @@ const PHYSICS_SD = 0.15
 const TIE = 0.02
 
 /**
- * Before anything is measured: the least expected cost by physics, weighed by how surely the constraint is met; pending ones are taken to be
+ * Before anything is measured: the least expected cost by physics, weighed by how surely the constraint is met and the memory suffices; pending ones are taken to be
  * right. Of those that physics does not tell apart the first of the space, which asks for the least: a small batch answers soon, and its capacity
  * shows in a short trial. Undefined where physics knows nothing of any configuration.
  */
@@ -65,7 +65,8 @@ export function cheapestByPhysics(problem: Problem, configurations: readonly Con
     const logConstraint = problem.priorLogConstraint?.(configuration)
     const cost = logCost(problem.objective, priceOf(problem.pricePerHour, configuration), logRate, logConstraint ?? 0)
     const met = limit === undefined || logConstraint === undefined ? 0 : logCdf((limit - logConstraint) / PHYSICS_SD)
-    return [{ configuration, score: met - cost }]
+    const fits = Math.log(problem.fitsMemory?.(configuration) ?? 1)
+    return [{ configuration, score: met + fits - cost }]
   })
   const highest = scored.reduce((most, { score }) => Math.max(most, score), -Infinity)
   const first = scored.find(({ score }) => score > highest - TIE)
