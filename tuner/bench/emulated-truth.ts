@@ -42,23 +42,24 @@ export async function modelledCosts(
   const all = enumerate(experiment.space).flatMap((configuration) => {
     const capacityRps = expectation(configuration)?.capacityRps
     if (capacityRps === undefined) return []
-    const figures = { capacityRps, pricePerHour: pricePerHour(configuration) }
-    return [{ configuration, label: describeConfiguration(configuration), ...figures, cost: cost(experiment.objective, figures) }]
+    return [{ configuration, ...costAt(experiment, configuration, { capacityRps, pricePerHour: pricePerHour(configuration) }) }]
   })
   return new Map(all.sort((a, b) => a.cost - b.cost).map((known) => [configurationKey(known.configuration), known]))
 }
 
 /** The same of one under real load, about twenty seconds of it. */
-export async function measuredCost(
-  { slo, objective, model }: Experiment,
-  configuration: Configuration,
-  pricePerHour: number,
-): Promise<Cost> {
+export async function measuredCost(experiment: Experiment, configuration: Configuration, pricePerHour: number): Promise<Cost> {
+  const { slo, model } = experiment
   const { signal } = new AbortController()
   const { capacityRps } = await onBuiltin(model.architecture, configuration, async (url) => {
     const target = await protocolFor('oip-v2').prepare(url, model.architecture, { kind: 'generated', count: 64, seed: 1 }, signal)
     return measureCapacity({ target, slo, signal, effort: 'standard', seed: 4242 })
   })
-  const figures = { capacityRps, pricePerHour }
-  return { label: describeConfiguration(configuration), ...figures, cost: cost(objective, figures) }
+  return costAt(experiment, configuration, { capacityRps, pricePerHour })
 }
+
+export const costAt = (
+  { objective }: Experiment,
+  configuration: Configuration,
+  figures: Pick<Cost, 'capacityRps' | 'pricePerHour'>,
+): Cost => ({ label: describeConfiguration(configuration), ...figures, cost: cost(objective, figures) })

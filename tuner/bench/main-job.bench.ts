@@ -4,8 +4,9 @@
  * as it begins beside the one that CPU costs are known of, seconds, trials, what is recommended, its
  * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
  * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
- * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, some twenty seconds each in each of as many rounds (default 3):
- * readings of one configuration are several percent apart, so that it counts with their median, and how sure that is stands beside it.
+ * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, one to two minutes each in each of as many rounds (default 3): the highest rate at
+ * which the plain client finds the SLO kept, or what a long trial reads where there is no compiler. Readings of one configuration are a few percent apart, so that it counts with their
+ * median, and how sure that is stands beside it.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -15,16 +16,18 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { median } from 'simple-statistics'
 import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
-import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
+import type { LoadPoint } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import type { Experiment } from '../experiment/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
 import { advance, etaSeconds, noProgress } from '../render/progress.ts'
-import { onBuiltin } from './built-predictor.ts'
-import { type Cost, experimentIn, measuredCost, modelledCosts } from './emulated-truth.ts'
+import { type Cost, costAt, experimentIn, measuredCost, modelledCosts } from './emulated-truth.ts'
+import { plainlyHeldRps, underPlainLoad } from './plain-load.ts'
 import { regretOf, sureWithin } from './rounds.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -124,20 +127,12 @@ async function foreign({ recommendation, cwd }: Run): Promise<number | undefined
   if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held) return undefined
   const { predictor, devicesUsed } = await experimentIn(cwd)
   if (predictor.kind !== 'builtin' || devicesUsed === 'gpu') return undefined
-  const { model } = predictor
-  const { signal } = new AbortController()
-  const asked = async (url: string) => {
-    const { path, bodies } = await protocolFor('oip-v2').prepare(url, model, { kind: 'generated', count: 1, seed: 1 }, signal)
-    const play = async (seed: number, durationS: number) => {
-      const times = schedule({ kind: 'open', rateRps: confirmation.rateRps, durationS, seed, arrivals: { kind: 'poisson' } })
-      const tookMs = await plainClient(url, path, String(bodies[0]!.body), times)
-      return tookMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-    }
-    await play(1, 5)
-    const sorted = await play(2, foreignS)
-    return sorted[Math.ceil(slo.percentile * sorted.length) - 1]
-  }
-  return onBuiltin(model, best.configuration, asked, devicesUsed === 'cpu' ? 'tfjs' : 'emulated')
+  const engine = devicesUsed === 'cpu' ? 'tfjs' : 'emulated'
+  const asked = { model: predictor.model, configuration: best.configuration, engine, percentile: slo.percentile } as const
+  return underPlainLoad(plainClient, asked, async (percentileMs) => {
+    await percentileMs(confirmation.rateRps, 5)
+    return percentileMs(confirmation.rateRps, foreignS)
+  })
 }
 
 const runs: Run[] = []
@@ -210,6 +205,20 @@ console.log(`\n${table([['seconds of a run', 'mean'], ...purposes.map((purpose) 
 if (runs[0]!.recommendation.provenance === 'emulated') await compareWithCheapest()
 rmSync(folder, { recursive: true, force: true })
 
+/** By the plain client where there is one, and the device model says where to begin. */
+async function costUnderLoad(
+  experiment: Experiment,
+  configuration: Configuration,
+  pricePerHour: number,
+  expectedRps?: number,
+): Promise<Cost> {
+  if (plainClient === undefined || expectedRps === undefined) return measuredCost(experiment, configuration, pricePerHour)
+  const { slo, model } = experiment
+  const asked = { model: model.architecture, configuration, engine: 'emulated', percentile: slo.percentile } as const
+  const capacityRps = await underPlainLoad(plainClient, asked, (percentileMs) => plainlyHeldRps(percentileMs, slo, expectedRps))
+  return costAt(experiment, configuration, { capacityRps, pricePerHour })
+}
+
 /** How far the recommended ones are from the cheapest of the space: by the device model all of it, under real load those that matter. */
 async function compareWithCheapest(): Promise<void> {
   const cores = { speed: quantile(coreSpeeds, 0.5), count: (await inspectMachine()).affinity.length }
@@ -229,8 +238,8 @@ async function compareWithCheapest(): Promise<void> {
   const contenders = [...new Map([...[...modelled].slice(0, realBest), ...recommended])]
   const readings = contenders.map((): Cost[] => [])
   for (let round = 0; round < realRounds; round++)
-    for (const [i, [, { configuration, pricePerHour }]] of contenders.entries())
-      readings[i]!.push(await measuredCost(experiment, configuration, pricePerHour))
+    for (const [i, [key, { configuration, pricePerHour }]] of contenders.entries())
+      readings[i]!.push(await costUnderLoad(experiment, configuration, pricePerHour, modelled.get(key)?.capacityRps))
   const costs = readings.map((rounds) => rounds.map(({ cost }) => cost))
   const medians = costs.map((of) => median(of))
   const least = Math.min(...medians)
