@@ -55,8 +55,7 @@ export function above({ variance, rises }: BentNormal, i: number, luck: number):
 /** Deviations of luck, negative ones of bad luck, that it takes to be so far from the mean; Infinity where none would do. */
 export function luckFor(belief: BentNormal, i: number, far: number): number {
   const { variance, rises } = belief
-  const sd = Math.sqrt(variance[i]!)
-  if (rises === undefined || far <= 0) return sd > 0 ? far / sd : far > 0 ? Infinity : 0
+  if (rises === undefined || far <= 0) return far / Math.sqrt(variance[i]!)
   let from = 0
   while (from < LUCKS - 1 && riseAt(rises, i, from + 1) <= far) from++
   const slope = slopeFrom(rises, i, from)

@@ -25,7 +25,7 @@ const STEPS = 6
  * The maximum a posteriori factors: minimises Σ ((target − logRate(factors)) / noise)² + Σ (ln factor / sd)², by Gauss-Newton steps
  * that are halved while they do not improve (Bayesian calibration of a simulator, Kennedy and O'Hagan 2001, with its discrepancy as noise).
  * Where a bottleneck hides another, a factor moves nothing until it is the bottleneck: steps begin from none moved, and from the likeliest with one
- * factor moved by its deviation.
+ * factor moved by its deviation. What the trials leave open of them is moved on (left-open.ts).
  * @param data configurations and measured ln(rate); one that is only bounded says nothing while its bound is kept
  */
 export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]): CalibratedPhysics {

@@ -31,6 +31,7 @@ interface Drawn {
   readonly constraint?: Float64Array
 }
 interface Draws {
+  /** Another each time. */
   next(): Drawn
   readonly logServes: Float64Array
 }

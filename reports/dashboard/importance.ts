@@ -103,7 +103,7 @@ export function drawnOver(
     [],
   )
   const drawn = surrogate.draw(design, rng)
-  return Array.from({ length: draws }, () => drawn.next().rate?.slice()).filter((rate) => rate !== undefined)
+  return Array.from({ length: draws }, () => drawn.next().rate).filter((rate) => rate !== undefined)
 }
 
 /** Main effects and total-order index of one parameter in one drawn function, whose values for it start at `from`, value by value. */

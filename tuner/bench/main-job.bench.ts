@@ -18,6 +18,7 @@ import { median } from 'simple-statistics'
 import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import type { LoadPoint } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { quantile } from '../../search/bench/score.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
@@ -179,7 +180,6 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   console.error(rows.at(-1)!.join('  '))
 }
 console.log(`tune ${flags.join(' ')}\n${table(rows).join('\n')}`)
-const quantile = (values: readonly number[], p: number) => [...values].sort((a, b) => a - b)[Math.ceil(p * values.length) - 1]!
 const seconds = runs.map((run) => run.seconds)
 const share = (holds: (run: Run) => boolean) => `${runs.filter(holds).length} of ${runs.length}`
 console.log(

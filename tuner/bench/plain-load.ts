@@ -1,6 +1,7 @@
 /** What the plain client in C finds of the built-in predictor: open load from a program that shares no code with the generator, and leaves more of the cores to the server. */
 import type { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { protocolFor, schedule } from '../../profiler/index.ts'
+import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { onBuiltin } from './built-predictor.ts'
@@ -30,7 +31,7 @@ export function underPlainLoad<T>(
       const times = schedule({ kind: 'open', rateRps, durationS, seed: ++seed, arrivals: { kind: 'poisson' } })
       const tookMs = await play(url, path, String(bodies[0]!.body), times)
       const sorted = tookMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-      return sorted[Math.ceil(percentile * sorted.length) - 1]!
+      return quantileOfSorted(sorted, percentile)
     })
   }
   return onBuiltin(model, configuration, asked, engine)
